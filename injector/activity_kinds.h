@@ -1,0 +1,45 @@
+// The kinds of activity records that the injector knows, one row each.
+#pragma once
+
+#include <cupti.h>
+
+#include "injector/record_encoder.h"
+
+namespace profiler::injector {
+
+enum class KindUse {
+  kAlways,     // enabled from start to end: definitions that later records refer to
+  kRecording,  // enabled while recording
+  kReadOnly,   // encoded if CUPTI delivers it, not enabled by us
+};
+
+struct ActivityKindRow {
+  CUpti_ActivityKind kind;
+  const char* name;
+  KindUse use;
+  void (RecordEncoder::*encode)(const CUpti_Activity*);
+};
+
+// Device and context first: their records then precede those that refer to them.
+inline constexpr ActivityKindRow kActivityKinds[] = {
+    {CUPTI_ACTIVITY_KIND_DEVICE, "DEVICE", KindUse::kAlways, &RecordEncoder::device},
+    {CUPTI_ACTIVITY_KIND_CONTEXT, "CONTEXT", KindUse::kAlways, &RecordEncoder::context},
+    {CUPTI_ACTIVITY_KIND_RUNTIME, "RUNTIME", KindUse::kRecording, &RecordEncoder::runtime_call},
+    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "CONCURRENT_KERNEL", KindUse::kRecording,
+     &RecordEncoder::kernel},
+    {CUPTI_ACTIVITY_KIND_MEMCPY, "MEMCPY", KindUse::kRecording, &RecordEncoder::copy},
+    {CUPTI_ACTIVITY_KIND_MEMCPY2, "MEMCPY2", KindUse::kRecording, &RecordEncoder::peer_copy},
+    {CUPTI_ACTIVITY_KIND_MEMSET, "MEMSET", KindUse::kRecording, &RecordEncoder::set},
+    {CUPTI_ACTIVITY_KIND_KERNEL, "KERNEL", KindUse::kReadOnly, &RecordEncoder::kernel},
+    {CUPTI_ACTIVITY_KIND_DRIVER, "DRIVER", KindUse::kReadOnly, &RecordEncoder::driver_call},
+};
+
+// Null for a kind that is not in the table.
+inline const ActivityKindRow* find_activity_kind(CUpti_ActivityKind kind) {
+  for (const ActivityKindRow& row : kActivityKinds) {
+    if (row.kind == kind) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace profiler::injector
