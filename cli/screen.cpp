@@ -1,0 +1,44 @@
+#include "cli/screen.h"
+
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+#include "cli/summary_view.h"
+#include "cli/terminal.h"
+
+namespace profiler {
+namespace {
+
+void print(std::string_view text, int fd) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return;  // whoever read our screen is gone
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace
+
+void show_summary(const Summary& summary, const ShowOptions& options, ReportFile* file, int fd) {
+  const TerminalFacts terminal = terminal_facts(fd);
+  ViewOptions view;
+  view.width = terminal.width;
+  view.color = terminal.color && file == nullptr;
+  view.unicode = terminal.unicode;
+  view.top = options.top;
+  view.quiet = options.quiet;
+  view.trace_path = options.trace_path;
+  const std::string text = render_summary(summary, view);
+  if (file == nullptr) {
+    print("\n" + text, fd);
+    return;
+  }
+  const Status status = file->write(text);
+  if (!status) spdlog::error("{}", status.error().message);
+}
+
+}  // namespace profiler
