@@ -15,23 +15,23 @@ enum class KindUse {
 
 struct ActivityKindRow {
   CUpti_ActivityKind kind;
-  const char* name;
   KindUse use;
+  const char* name;
   void (RecordEncoder::*encode)(const CUpti_Activity*);
 };
 
 // Device and context first: their records then precede those that refer to them.
 inline constexpr ActivityKindRow kActivityKinds[] = {
-    {CUPTI_ACTIVITY_KIND_DEVICE, "DEVICE", KindUse::kAlways, &RecordEncoder::device},
-    {CUPTI_ACTIVITY_KIND_CONTEXT, "CONTEXT", KindUse::kAlways, &RecordEncoder::context},
-    {CUPTI_ACTIVITY_KIND_RUNTIME, "RUNTIME", KindUse::kRecording, &RecordEncoder::runtime_call},
-    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "CONCURRENT_KERNEL", KindUse::kRecording,
+    {CUPTI_ACTIVITY_KIND_DEVICE, KindUse::kAlways, "DEVICE", &RecordEncoder::device},
+    {CUPTI_ACTIVITY_KIND_CONTEXT, KindUse::kAlways, "CONTEXT", &RecordEncoder::context},
+    {CUPTI_ACTIVITY_KIND_RUNTIME, KindUse::kRecording, "RUNTIME", &RecordEncoder::runtime_call},
+    {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, KindUse::kRecording, "CONCURRENT_KERNEL",
      &RecordEncoder::kernel},
-    {CUPTI_ACTIVITY_KIND_MEMCPY, "MEMCPY", KindUse::kRecording, &RecordEncoder::copy},
-    {CUPTI_ACTIVITY_KIND_MEMCPY2, "MEMCPY2", KindUse::kRecording, &RecordEncoder::peer_copy},
-    {CUPTI_ACTIVITY_KIND_MEMSET, "MEMSET", KindUse::kRecording, &RecordEncoder::set},
-    {CUPTI_ACTIVITY_KIND_KERNEL, "KERNEL", KindUse::kReadOnly, &RecordEncoder::kernel},
-    {CUPTI_ACTIVITY_KIND_DRIVER, "DRIVER", KindUse::kReadOnly, &RecordEncoder::driver_call},
+    {CUPTI_ACTIVITY_KIND_MEMCPY, KindUse::kRecording, "MEMCPY", &RecordEncoder::copy},
+    {CUPTI_ACTIVITY_KIND_MEMCPY2, KindUse::kRecording, "MEMCPY2", &RecordEncoder::peer_copy},
+    {CUPTI_ACTIVITY_KIND_MEMSET, KindUse::kRecording, "MEMSET", &RecordEncoder::set},
+    {CUPTI_ACTIVITY_KIND_KERNEL, KindUse::kReadOnly, "KERNEL", &RecordEncoder::kernel},
+    {CUPTI_ACTIVITY_KIND_DRIVER, KindUse::kReadOnly, "DRIVER", &RecordEncoder::driver_call},
 };
 
 // Null for a kind that is not in the table.

@@ -222,6 +222,13 @@ void explain_failure(char* text, std::size_t size, CUptiResult result, const cha
                   static_cast<std::uint32_t>(result));
     return;
   }
+  if (driver_version == 0) {
+    std::snprintf(text, size,
+                  "CUPTI could not initialise: no CUDA driver answers in this process (CUPTI "
+                  "result %u)",
+                  static_cast<std::uint32_t>(result));
+    return;
+  }
   switch (result) {
     case CUPTI_ERROR_NOT_INITIALIZED:
       std::snprintf(text, size,

@@ -37,6 +37,7 @@ namespace profiler::injector {
   X(cuptiGetResultString)
 
 struct CuptiFunctions {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): the name of a member
 #define PROFILER_DECLARE(name) decltype(&::name) name = nullptr;
   PROFILER_CUPTI_REQUIRED(PROFILER_DECLARE)
   PROFILER_CUPTI_OPTIONAL(PROFILER_DECLARE)

@@ -17,12 +17,12 @@ inline std::uint64_t mix_bits(std::uint64_t value) {
   return value ^ (value >> 29);
 }
 
+inline constexpr std::size_t kMaxInternEntries = 65536;
+
 // `Key` needs `std::uint64_t hash() const` and ==; both are copied as plain memory.
 template <typename Key, typename Value>
 class InternTable {
  public:
-  static constexpr std::size_t kMaxEntries = 65536;
-
   struct Entry {
     Key key;
     Value value;
@@ -35,7 +35,7 @@ class InternTable {
   ~InternTable() { std::free(slots_); }
 
   std::size_t size() const { return size_; }
-  bool full() const { return size_ >= kMaxEntries; }
+  bool full() const { return size_ >= kMaxInternEntries; }
 
   // Null when absent.
   Entry* find(const Key& key) {

@@ -117,7 +117,7 @@ void RecordEncoder::put_text(std::uint32_t field, const char* text, std::size_t 
   auto* cut = static_cast<char*>(std::malloc(kept + 3));
   if (cut == nullptr) return;
   std::memcpy(cut, text, kept);
-  std::memcpy(cut + kept, kEllipsis, 3);
+  for (std::size_t i = 0; i < 3; ++i) cut[kept + i] = kEllipsis[i];
   encoder_.field_bytes(field, cut, kept + 3);
   std::free(cut);
 }
@@ -358,7 +358,11 @@ void RecordEncoder::device(const CUpti_Activity* record) {
   encoder_.field_varint(7, device.computeCapabilityMinor);
   if (device.globalMemoryBandwidth != 0) encoder_.field_varint(8, device.globalMemoryBandwidth);
   encoder_.close(opened);
-  if (cupti_.device_name_is_ours()) std::free(const_cast<char*>(device.name));
+  if (cupti_.device_name_is_ours()) {
+    std::free(const_cast<char*>(device.name));
+    // The record lies in our buffer and may be read once more, see devices_first.
+    const_cast<CUpti_ActivityDevice4&>(device).name = nullptr;
+  }
 }
 
 void RecordEncoder::context(const CUpti_Activity* record) {

@@ -210,7 +210,6 @@ std::size_t record_size(CUpti_ActivityKind kind) {
     case CUPTI_ACTIVITY_KIND_DEVICE:
       return 184;
     case CUPTI_ACTIVITY_KIND_CONTEXT:
-      return 32;
     case CUPTI_ACTIVITY_KIND_NAME:
       return 32;
     default:
