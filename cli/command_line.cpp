@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cli/program.h"
+#include "collector/partition.h"
 #include "collector/summarize.h"
 #include "collector/version.h"
 
@@ -22,6 +23,7 @@ constexpr char kExamples[] =
     "  profiler --no-trace --json a.json -- ./train\n"
     "  profiler --virtual-gpu -- ./train        without a GPU: on a simulated H100\n"
     "  profiler report train.pftrace            print the summary again\n"
+    "  profiler explain launch latency          what does that mean?\n"
     "\n"
     "Everything after -- belongs to the program; its exit status is kept.";
 
@@ -62,17 +64,23 @@ PrintAndExit usage_error(const std::string& sentence) {
   return {"profiler: " + sentence + "\n", kExitUsage, true};
 }
 
-void add_screen_options(CLI::App& app, std::string& json, std::string& summary_file,
-                        std::size_t& top, bool& quiet) {
-  app.add_option("--json", json, "Write all numbers as JSON to FILE (- = stdout)")
+void add_view_options(CLI::App& app, ViewChoice& view, bool& no_advice) {
+  app.add_option("--json", view.json, "Write all numbers as JSON to FILE (- = stdout)")
       ->type_name("FILE");
-  app.add_option("--summary-file", summary_file,
+  app.add_option("--csv", view.csv,
+                 "Write kernels, copies, API calls, gaps and operations as CSV files into DIR")
+      ->type_name("DIR");
+  app.add_option("--summary-file", view.summary_file,
                  "Write the summary to FILE instead of the screen (- = stdout)")
       ->type_name("FILE");
-  app.add_option("--top", top, "Rows per table (default: as many as fit one screen)")
+  app.add_option("--top", view.top, "Rows per table (default: as many as fit one screen)")
       ->type_name("N")
       ->check(CLI::Range(std::size_t{1}, std::size_t{100'000}));
-  app.add_flag("-q,--quiet", quiet, "Only the verdict, what went wrong, and the files");
+  app.add_option("--top-gaps", view.top_gaps, "Show the N longest gaps (at most 100)")
+      ->type_name("N")
+      ->check(CLI::Range(std::size_t{1}, std::size_t{100}));
+  app.add_flag("--no-advice", no_advice, "Leave out the findings");
+  app.add_flag("-q,--quiet", view.quiet, "Only the verdict, what went wrong, and the files");
 }
 
 // Parses `ours`; what CLI11 did not expect, from the first positional on, is in `app.remaining()`.
@@ -88,14 +96,14 @@ std::optional<PrintAndExit> parse(CLI::App& app, std::vector<std::string> ours) 
   return std::nullopt;
 }
 
-std::variant<RunOptions, ReportOptions, PrintAndExit> parse_run(Sections sections,
-                                                                bool spelled_out) {
+Command parse_run(Sections sections, bool spelled_out) {
   RunOptions options;
   bool version = false;
   CLI::App app(kAbout, "profiler");
   set_usage(app,
             "Usage: profiler [OPTIONS] -- PROGRAM [ARGUMENTS]\n"
-            "       profiler report FILE.pftrace [OPTIONS]");
+            "       profiler report FILE.pftrace [OPTIONS]\n"
+            "       profiler explain [TERM]");
   app.footer(kExamples);
   app.prefix_command();
   app.set_help_flag("-h,--help", "Print this help and exit");
@@ -105,16 +113,22 @@ std::variant<RunOptions, ReportOptions, PrintAndExit> parse_run(Sections section
       ->type_name("FILE");
   app.add_flag("-f,--force", options.force, "Overwrite the trace file if it exists");
   app.add_flag("--no-trace", options.no_trace, "Write no trace, only the summary");
-  add_screen_options(app, options.json, options.summary_file, options.top, options.quiet);
+  bool no_advice = false;
+  add_view_options(app, options.view, no_advice);
   app.add_flag("--virtual-gpu{h100}", options.model,
                "Simulate a GPU of this model (h100, a100, or a model file; default h100)")
       ->type_name("[=MODEL]");
   app.add_flag("--replace-injection", options.replace_injection,
                "Take the place of another tool that set CUDA_INJECTION64_PATH");
 
+  std::uint64_t launch_window_us = kDefaultLaunchWindowNs / 1000;
+  app.add_option("--launch-window", launch_window_us,
+                 "Microseconds in which an undisturbed launch reaches the GPU (default 10)")
+      ->type_name("US")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1'000'000}));
+
   const std::vector<std::string> ours = sections.ours;
-  if (ours.empty() && !sections.separated)
-    return PrintAndExit{app.help(), spelled_out ? kExitUsage : kExitUsage, true};
+  if (ours.empty() && !sections.separated) return PrintAndExit{app.help(), kExitUsage, true};
   if (auto stop = parse(app, ours)) return *stop;
   if (version) return PrintAndExit{std::string("profiler ") + kProfilerVersion + "\n", 0, false};
 
@@ -140,12 +154,14 @@ std::variant<RunOptions, ReportOptions, PrintAndExit> parse_run(Sections section
   options.command = std::move(sections.program);
   options.virtual_gpu = !options.model.empty();
   if (options.virtual_gpu && options.model == "true") options.model = kDefaultModel;
+  options.view.advice = !no_advice;
+  options.launch_window_ns = launch_window_us * 1000;
   if (options.no_trace && !options.output.empty())
     return usage_error("--no-trace and -o contradict each other: leave one out.");
   return options;
 }
 
-std::variant<RunOptions, ReportOptions, PrintAndExit> parse_report(const Sections& sections) {
+Command parse_report(const Sections& sections) {
   ReportOptions options;
   CLI::App app("Prints the summary of a trace that `profiler` wrote, number for number.",
                "profiler report");
@@ -153,8 +169,15 @@ std::variant<RunOptions, ReportOptions, PrintAndExit> parse_report(const Section
   app.footer("Example:\n  profiler report train.pftrace --top 20");
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.add_option("FILE", options.trace, "The trace")->type_name("");
-  add_screen_options(app, options.json, options.summary_file, options.top, options.quiet);
-  std::vector<std::string> ours(sections.ours.begin() + 1, sections.ours.end());
+  app.add_flag("--recompute", options.recompute,
+               "Analyse the events anew instead of printing the summary in the trace");
+  app.add_option("--at", options.at,
+                 "Explain what the GPU did at TIME (1.25s, 300ms, 40us; since the run's start)")
+      ->type_name("TIME");
+  app.add_flag("-f,--force", options.force, "Overwrite CSV files that exist");
+  bool no_advice = false;
+  add_view_options(app, options.view, no_advice);
+  const std::vector<std::string> ours(sections.ours.begin() + 1, sections.ours.end());
   // `report -- FILE` names a file that begins with a dash.
   if (sections.separated) {
     if (sections.program.size() != 1)
@@ -163,20 +186,37 @@ std::variant<RunOptions, ReportOptions, PrintAndExit> parse_report(const Section
     if (!options.trace.empty())
       return usage_error("report takes one trace: profiler report FILE.pftrace");
     options.trace = sections.program.front();
-    return options;
+  } else if (auto stop = parse(app, ours)) {
+    return *stop;
   }
-  if (auto stop = parse(app, ours)) return *stop;
+  options.view.advice = !no_advice;
   if (options.trace.empty())
     return usage_error("name the trace to report: profiler report FILE.pftrace");
   return options;
 }
 
+Command parse_explain(const Sections& sections) {
+  ExplainOptions options;
+  CLI::App app("Explains a term of the summary, a cause of idle time, or a finding.",
+               "profiler explain");
+  set_usage(app, "Usage: profiler explain [TERM]\n       profiler explain --list");
+  app.footer("Example:\n  profiler explain launch latency");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  std::vector<std::string> words;
+  app.add_option("TERM", words, "What to explain; several words are one term")->type_name("");
+  app.add_flag("--list", options.list, "Only name the terms, one a line");
+  if (auto stop = parse(app, {sections.ours.begin() + 1, sections.ours.end()})) return *stop;
+  words.insert(words.end(), sections.program.begin(), sections.program.end());
+  for (const std::string& word : words) options.term += (options.term.empty() ? "" : " ") + word;
+  return options;
+}
+
 }  // namespace
 
-std::variant<RunOptions, ReportOptions, PrintAndExit> parse_command_line(
-    const std::vector<std::string>& arguments) {
+Command parse_command_line(const std::vector<std::string>& arguments) {
   Sections sections = split(arguments);
   if (!sections.ours.empty() && sections.ours.front() == "report") return parse_report(sections);
+  if (!sections.ours.empty() && sections.ours.front() == "explain") return parse_explain(sections);
   const bool spelled_out = !sections.ours.empty() && sections.ours.front() == "run";
   if (spelled_out) sections.ours.erase(sections.ours.begin());
   return parse_run(std::move(sections), spelled_out);

@@ -2,22 +2,34 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "cli/explain_command.h"
+
 namespace profiler {
+
+// How the summary is shown, whatever it comes from.
+struct ViewChoice {
+  std::string json;          // --json; empty = none
+  std::string summary_file;  // empty = the summary goes to the screen
+  std::string csv;           // --csv: a folder; empty = none
+  std::size_t top = 0;       // rows per table; 0 = as fits one screen
+  std::size_t top_gaps = 0;  // 0 = a few if there is room
+  bool quiet = false;
+  bool advice = true;
+};
 
 struct RunOptions {
   std::vector<std::string> command;  // program and arguments
   std::string output;                // -o; empty = named after the program
   bool force = false;
   bool no_trace = false;
-  std::string json;          // --json; empty = none
-  std::string summary_file;  // empty = the summary goes to the screen
-  std::size_t top = 0;       // rows per table; 0 = as fits one screen
-  bool quiet = false;
+  ViewChoice view;
+  std::uint64_t launch_window_ns = 0;
   bool virtual_gpu = false;
   std::string model;  // with virtual_gpu
   bool replace_injection = false;
@@ -25,10 +37,10 @@ struct RunOptions {
 
 struct ReportOptions {
   std::string trace;
-  std::string json;
-  std::string summary_file;
-  std::size_t top = 0;
-  bool quiet = false;
+  ViewChoice view;
+  bool force = false;      // overwrite CSV files
+  bool recompute = false;  // analyse the events instead of printing the summary in the trace
+  std::string at;          // a moment to explain; empty = none
 };
 
 // Something to print instead of a command: help, the version, or what is wrong.
@@ -40,7 +52,8 @@ struct PrintAndExit {
 
 inline constexpr char kDefaultModel[] = "h100";
 
-std::variant<RunOptions, ReportOptions, PrintAndExit> parse_command_line(
-    const std::vector<std::string>& arguments);
+using Command = std::variant<RunOptions, ReportOptions, ExplainOptions, PrintAndExit>;
+
+Command parse_command_line(const std::vector<std::string>& arguments);
 
 }  // namespace profiler

@@ -20,6 +20,8 @@ int dispatch(const std::vector<std::string>& arguments) {
   }
   if (const auto* report = std::get_if<profiler::ReportOptions>(&command))
     return profiler::report_command(*report);
+  if (const auto* explain = std::get_if<profiler::ExplainOptions>(&command))
+    return profiler::explain_command(*explain);
   return profiler::run_command(std::get<profiler::RunOptions>(command));
 }
 

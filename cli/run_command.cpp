@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/csv_export.h"
 #include "cli/driver_probe.h"
 #include "cli/installation.h"
 #include "cli/launcher.h"
@@ -26,6 +27,7 @@
 #include "collector/recording.h"
 #include "collector/summarize.h"
 #include "collector/summary_json.h"
+#include "collector/trace_facts.h"
 #include "collector/trace_file.h"
 #include "collector/trace_writer.h"
 #include "collector/version.h"
@@ -73,6 +75,7 @@ struct Preparation {
   std::string model_file;
   std::optional<ReportFile> json;
   std::optional<ReportFile> summary;
+  std::optional<CsvWriter> csv;
   std::unique_ptr<TraceWriter> writer;
 
   void discard() {
@@ -140,8 +143,13 @@ std::optional<Refusal> open_outputs(const RunOptions& options, Preparation& prep
     file = std::move(*opened);
     return std::nullopt;
   };
-  if (auto refusal = open_report(options.json, preparation.json)) return refusal;
-  if (auto refusal = open_report(options.summary_file, preparation.summary)) return refusal;
+  if (auto refusal = open_report(options.view.json, preparation.json)) return refusal;
+  if (auto refusal = open_report(options.view.summary_file, preparation.summary)) return refusal;
+  if (!options.view.csv.empty()) {
+    Result<CsvWriter> csv = CsvWriter::create(options.view.csv, options.force);
+    if (!csv) return Refusal{kExitFault, csv.error().message};
+    preparation.csv = std::move(*csv);
+  }
   if (options.no_trace) return std::nullopt;
   Result<TraceFile> file =
       options.output.empty()
@@ -297,7 +305,7 @@ int run_command(const RunOptions& options) {
   RunFacts facts;
   facts.command = options.command;
   facts.hostname = host_name();
-  facts.launch_window_ns = kDefaultLaunchWindowNs;
+  facts.launch_window_ns = options.launch_window_ns;
   facts.min_gap_in_trace_ns = kMinGapInTraceNs;
   if (options.virtual_gpu) facts.simulated_model = options.model;
   const ClockReading clocks = read_clocks();
@@ -308,6 +316,7 @@ int run_command(const RunOptions& options) {
         TraceAttribute{"command", shell_quoted(facts.command)},
         TraceAttribute{"hostname", facts.hostname}};
     preparation.writer->preamble(clocks, kProfilerVersion, attributes);
+    preparation.writer->facts(facts_at_start(facts));
   }
 
   auto launched = launch(preparation.program.path, options.command,
@@ -326,7 +335,8 @@ int run_command(const RunOptions& options) {
   facts.exit = run.exit();
   facts.end_ns = run.end_ns();
   facts.notes = notes_of_run(options, run, program, **server, recording);
-  Summary summary = recording.finish(facts);
+  GapCollection gaps;
+  Summary summary = recording.finish(facts, preparation.csv ? gaps.visitor() : GapVisitor{});
   (*server)->command(session::kStop);
   server->reset();
 
@@ -342,7 +352,12 @@ int run_command(const RunOptions& options) {
     const Status status = preparation.json->write(to_json(summary) + "\n");
     if (!status) spdlog::error("{}", status.error().message);
   }
-  show_summary(summary, {options.top, options.quiet, trace_path},
+  if (preparation.csv) {
+    const Status status = export_csv(*preparation.csv, summary, facts, recording.catalog(),
+                                     recording.timeline(), recording.analysis(), gaps);
+    if (!status) spdlog::error("{}", status.error().message);
+  }
+  show_summary(summary, options.view, trace_path,
                preparation.summary ? &*preparation.summary : nullptr, STDERR_FILENO);
   return shell_status(facts.exit);
 }

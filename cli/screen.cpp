@@ -10,8 +10,6 @@
 #include "cli/terminal.h"
 
 namespace profiler {
-namespace {
-
 void print(std::string_view text, int fd) {
   while (!text.empty()) {
     const ssize_t written = write(fd, text.data(), text.size());
@@ -21,17 +19,18 @@ void print(std::string_view text, int fd) {
   }
 }
 
-}  // namespace
-
-void show_summary(const Summary& summary, const ShowOptions& options, ReportFile* file, int fd) {
+void show_summary(const Summary& summary, const ViewChoice& choice, const std::string& trace_path,
+                  ReportFile* file, int fd) {
   const TerminalFacts terminal = terminal_facts(fd);
   ViewOptions view;
   view.width = terminal.width;
   view.color = terminal.color && file == nullptr;
   view.unicode = terminal.unicode;
-  view.top = options.top;
-  view.quiet = options.quiet;
-  view.trace_path = options.trace_path;
+  view.top = choice.top;
+  view.top_gaps = choice.top_gaps;
+  view.advice = choice.advice;
+  view.quiet = choice.quiet;
+  view.trace_path = trace_path;
   const std::string text = render_summary(summary, view);
   if (file == nullptr) {
     print("\n" + text, fd);

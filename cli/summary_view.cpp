@@ -11,43 +11,24 @@
 #include <utility>
 #include <vector>
 
+#include "cli/labels.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/units.h"
+#include "collector/idle_totals.h"
+#include "collector/units.h"
+#include "collector/verdict.h"
 
 namespace profiler {
 namespace {
 
 constexpr std::size_t kMaxBar = 50;
 constexpr std::size_t kDeviceBar = 12;
+constexpr std::size_t kFewGaps = 3;
+constexpr std::size_t kWide = 120;
+constexpr std::uint64_t kWorthALine = 5;  // %
 
 std::uint64_t add(std::uint64_t a, std::uint64_t b) {
-  return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
-struct CauseText {
-  std::string_view cause;
-  std::string_view clause;  // "... for 48 % of it the GPU <clause>"
-  std::string_view brief;
-  std::string_view full;
-};
-
-constexpr auto kCauseTexts = std::to_array<CauseText>({
-    {"host", "waited for the CPU", "the CPU was late", "the CPU had not submitted the work yet"},
-    {"launch latency", "waited for launched work to arrive", "work on its way",
-     "the CPU had submitted the work; it was on its way"},
-    {"scheduling", "waited to start submitted work", "queued, not begun",
-     "the work was queued in time, but had not begun"},
-    {"inside a graph", "waited between nodes of a graph", "between its nodes",
-     "between two nodes of one CUDA graph launch"},
-    {"unknown launch", "waited for work whose launch is unknown", "launch not seen",
-     "the call that submitted the work was not recorded"},
-});
-
-const CauseText* find_cause(std::string_view cause) {
-  const auto* found = std::find_if(kCauseTexts.begin(), kCauseTexts.end(),
-                                   [&](const CauseText& text) { return text.cause == cause; });
-  return found == kCauseTexts.end() ? nullptr : found;
+  return saturating_sum(a, b);
 }
 
 std::string signal_name(std::uint64_t number) {
@@ -98,6 +79,11 @@ Run exit_text(const ExitState& exit) {
   return {"end not seen", Style::kDim};
 }
 
+bool has_failed(const ExitState& exit) {
+  return exit.kind == ExitState::Kind::kSignalled ||
+         (exit.kind == ExitState::Kind::kExited && exit.code != 0);
+}
+
 std::string plural(std::uint64_t count, std::string_view one, std::string_view many) {
   return format_exact(count) + " " + std::string(count == 1 ? one : many);
 }
@@ -145,23 +131,30 @@ std::string repeat(std::string_view text, std::size_t count) {
   return out;
 }
 
-// How many rows (or lines) each part of the screen may take.
+// How many rows (findings, lines) each part of the screen may take.
 enum Part : std::size_t {
   kProcesses,
+  kGaps,
   kApi,
   kCopies,
+  kEvidence,  // findings that are shown with it
+  kNvtx,
   kKernels,
   kDevices,
   kCauses,
+  kFindings,
   kTrouble,
   kNotes,
   kParts
 };
 using Limits = std::array<std::size_t, kParts>;
-constexpr Limits kGenerous = {5, 5, 5, 8, 8, 10, 4, 10};
-constexpr Limits kModest = {2, 3, 3, 4, 4, 5, 2, 6};
-constexpr Limits kLeast = {1, 1, 1, 2, 1, 2, 1, 3};
-constexpr Limits kBare = {0, 0, 0, 1, 1, 1, 1, 2};
+constexpr Limits kGenerous = {5, 3, 5, 5, 5, 6, 8, 8, 14, 5, 4, 10};
+constexpr Limits kModest = {2, 1, 3, 3, 1, 3, 4, 4, 5, 3, 2, 6};
+constexpr Limits kLeast = {1, 0, 1, 1, 1, 1, 2, 1, 3, 2, 1, 3};
+constexpr Limits kBare = {0, 0, 0, 0, 0, 0, 1, 1, 2, 1, 1, 2};
+constexpr Limits kLast = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2};
+// What stays when there is not enough room, step by step.
+constexpr std::array<Limits, 4> kSteps = {kModest, kLeast, kBare, kLast};
 
 // One that stands for "and 1 more" can as well be shown.
 std::size_t rows_shown(std::size_t rows, std::size_t limit) {
@@ -187,11 +180,14 @@ class Screen {
     gap();
     verdict();
     trouble();
+    if (!options_.quiet && options_.advice) findings();
     const bool nothing_ran = summary_.devices.empty();
     if (nothing_ran) notes();
     if (!options_.quiet) {
       causes();
+      nvtx();
       kernels();
+      gaps();
       copies();
       api();
       processes();
@@ -205,9 +201,19 @@ class Screen {
   }
 
   Limits row_counts() const {
-    return {summary_.processes.size(), summary_.api.size(),     summary_.copies.size(),
-            summary_.kernels.size(),   summary_.devices.size(), most_causes(),
-            kGenerous[kTrouble],       kGenerous[kNotes]};
+    Limits rows{};
+    rows[kProcesses] = summary_.processes.size();
+    rows[kGaps] = longest_gaps().size();
+    rows[kApi] = summary_.api.size();
+    rows[kCopies] = summary_.copies.size();
+    rows[kEvidence] = rows[kFindings] = summary_.findings.size();
+    rows[kNvtx] = summary_.nvtx.size();
+    rows[kKernels] = summary_.kernels.size();
+    rows[kDevices] = summary_.devices.size();
+    rows[kCauses] = most_causes();
+    rows[kTrouble] = kGenerous[kTrouble];
+    rows[kNotes] = kGenerous[kNotes];
+    return rows;
   }
 
  private:
@@ -259,7 +265,12 @@ class Screen {
     std::vector<Run> facts = {exit_text(summary_.exit),
                               {"ran " + time(summary_.wall_ns), Style::kPlain}};
     if (summary_.processes.size() > 1) {
-      facts.push_back({format_exact(summary_.processes.size()) + " processes", Style::kPlain});
+      const auto failed =
+          std::count_if(summary_.processes.begin(), summary_.processes.end(),
+                        [](const ProcessSummary& process) { return has_failed(process.exit); });
+      std::string text = format_exact(summary_.processes.size()) + " processes";
+      if (failed > 0) text += " (" + std::to_string(failed) + " failed)";
+      facts.push_back({std::move(text), failed > 0 ? Style::kTrouble : Style::kPlain});
     }
     for (auto& [device, count] : device_names()) {
       std::string text =
@@ -270,7 +281,7 @@ class Screen {
     facts.push_back({cupti_version(summary_.cupti_version), Style::kDim});
     put(flow(facts, width_, options_.unicode));
     if (summary_.simulated) {
-      std::string text = "SIMULATED on the virtual GPU";
+      std::string text = label(Label::kSimulated) + " on the virtual GPU";
       const std::string model = elide_middle(safe(summary_.simulated_model), 24, options_.unicode);
       if (!model.empty()) text += " \"" + model + "\"";
       put_text(text + ": GPU times come from a model, no GPU ran.", Style::kWarning);
@@ -310,13 +321,24 @@ class Screen {
   }
 
   void verdict() {
-    if (summary_.devices.empty()) {
-      put_text("No GPU work was recorded.", Style::kBold);
-    } else if (summary_.devices.size() == 1) {
-      one_device(summary_.devices.front());
-    } else {
+    const std::string sentence = elide_middle(
+        own_words(summary_.verdict.sentence, options_.unicode), 6 * width_, options_.unicode);
+    if (summary_.devices.size() == 1) bar(summary_.devices.front());
+    if (!sentence.empty()) put_text(sentence, Style::kBold);
+    if (summary_.devices.empty()) return;
+    if (summary_.devices.size() > 1) {
       many_devices();
+      return;
     }
+    const DeviceSummary& device = summary_.devices.front();
+    if (!device.idle_reliable && !says_why_withheld()) withheld("", device);
+    outside("", device.lead_in_ns, device.tail_ns);
+  }
+
+  // Whether a finding below gives the reason.
+  bool says_why_withheld() const {
+    return options_.advice && !options_.quiet && !summary_.findings.empty() &&
+           summary_.findings.front().rule == kNotReliable;
   }
 
   void withheld(const std::string& whose, const DeviceSummary& device) {
@@ -324,63 +346,72 @@ class Screen {
         device.idle_unreliable_reason.empty()
             ? std::string("too much is missing.")
             : elide_middle(safe(device.idle_unreliable_reason), 2 * width_, options_.unicode);
-    put_text("Idle time" + whose + " is withheld: " + reason, Style::kTrouble, 2);
+    put_text("Idle time" + whose + " is " + label(Label::kWithheld) + ": " + reason,
+             Style::kTrouble, 2);
   }
 
-  void one_device(const DeviceSummary& device) {
-    if (!device.idle_reliable) {
-      withheld("", device);
-    } else {
-      const std::string numbers = "  busy " + time(device.busy_ns) + glyphs_.separator + "idle " +
-                                  time(device.idle_ns) + " in " +
-                                  plural(device.gap_count, "gap", "gaps");
-      const std::size_t taken = display_width(numbers);
-      const std::size_t cells = std::min(width_ - std::min(width_, taken), kMaxBar);
-      if (cells >= 10) {
-        const std::size_t full = bar_cells(device.busy_ns, device.span_ns, cells);
-        put({{repeat(glyphs_.bar_full, full), Style::kBusy},
-             {repeat(glyphs_.bar_empty, cells - full), Style::kIdle},
-             {numbers, Style::kPlain}});
-      } else {
-        put_text(numbers.substr(2));
-      }
-      sentence("The GPU was", "it", device.idle_ns, device.span_ns, device.idle_by_cause,
-               "its first and last work", "");
+  // Busy and idle add up to it.
+  static std::uint64_t recorded(const DeviceSummary& device) {
+    return device.span_ns - std::min(device.span_ns, device.not_recorded_ns);
+  }
+
+  void bar(const DeviceSummary& device) {
+    if (!device.idle_reliable) return;
+    std::string numbers = "  " + label(Label::kBusy) + " " + time(device.busy_ns) +
+                          glyphs_.separator + label(Label::kIdle) + " " + time(device.idle_ns) +
+                          " in " + plural(device.gap_count, "gap", "gaps");
+    if (device.not_recorded_ns > 0) {
+      numbers += std::string(glyphs_.separator) + label(Label::kNotRecorded) + " " +
+                 time(device.not_recorded_ns);
     }
-    outside("", device.lead_in_ns, device.tail_ns);
+    const std::size_t taken = display_width(numbers);
+    const std::size_t cells = std::min(width_ - std::min(width_, taken), kMaxBar);
+    if (cells >= 10) {
+      const std::size_t full = bar_cells(device.busy_ns, recorded(device), cells);
+      put({{repeat(glyphs_.bar_full, full), Style::kBusy},
+           {repeat(glyphs_.bar_empty, cells - full), Style::kIdle},
+           {numbers, Style::kPlain}});
+    } else {
+      put_text(numbers.substr(2));
+    }
+  }
+
+  // Number, rule and title; evidence for the first ones; the remedy.
+  void findings() {
+    const auto& findings = summary_.findings;
+    const std::size_t shown = rows_shown(findings.size(), limits_[kFindings]);
+    if (shown > 0) gap();
+    const auto words = [&](const std::string& text, std::size_t lines) {
+      return elide_middle(own_words(text, options_.unicode), lines * (width_ - 3) - 8,
+                          options_.unicode);
+    };
+    for (std::size_t i = 0; i < shown; ++i) {
+      const FindingSummary& finding = findings[i];
+      put_text(std::to_string(i + 1) + ". " + words(finding.rule + ": " + finding.title, 2),
+               Style::kBold, 3);
+      if (i < rows_shown(findings.size(), limits_[kEvidence]) && !finding.evidence.empty())
+        put_indented(words(finding.evidence, 3), "   ");
+      if (!finding.remedy.empty())
+        put_indented(words(finding.remedy, 3), std::string(" ") + glyphs_.arrow + " ");
+    }
+    if (shown < findings.size() && shown > 0)
+      put_rest(findings.size() - shown, "finding", "findings", "all with --json");
+  }
+
+  void put_indented(const std::string& text, const std::string& first) {
+    const std::size_t indent = display_width(first);
+    bool is_first = true;
+    for (Line& line : wrap({text, Style::kPlain}, width_ - std::min(width_ - 1, indent), 0)) {
+      line.insert(line.begin(), {is_first ? first : std::string(indent, ' '), Style::kPlain});
+      is_first = false;
+      put(std::move(line));
+    }
   }
 
   void outside(const std::string& most, std::uint64_t lead_in_ns, std::uint64_t tail_ns) {
-    put_text("Not idle time: " + most + time(lead_in_ns) + " before the first, " + time(tail_ns) +
-                 " after the last GPU work.",
+    put_text(label(Label::kNotIdleTime) + ": " + most + time(lead_in_ns) + " before the first, " +
+                 time(tail_ns) + " after the last GPU work.",
              Style::kDim);
-  }
-
-  void sentence(const std::string& subject, const std::string& pronoun, std::uint64_t idle,
-                std::uint64_t span, const std::vector<CauseSummary>& by_cause,
-                const std::string& between, const std::string& how) {
-    if (span == 0) {
-      put_text(subject + " used, but all of the work took no time at all.", Style::kBold);
-      return;
-    }
-    if (idle == 0) {
-      put_text(subject + " busy 100 % of the " + time(span) + " between " + between + how + ".",
-               Style::kBold);
-      return;
-    }
-    std::string text = subject + " idle " + percent(idle, span) + " of the " + time(span) +
-                       " between " + between + how;
-    if (!by_cause.empty()) {
-      const CauseSummary& main = by_cause.front();
-      text += "; for " + percent(main.total_ns, span) + " of this span ";
-      const CauseText* known = find_cause(main.cause);
-      if (known != nullptr) {
-        text += pronoun + " " + std::string(known->clause);
-      } else {
-        text += "the cause was \"" + elide_middle(safe(main.cause), 40, options_.unicode) + "\"";
-      }
-    }
-    put_text(text + ".", Style::kBold);
   }
 
   // Causes of all devices with reliable numbers, added up; the largest first.
@@ -401,27 +432,11 @@ class Screen {
   }
 
   void many_devices() {
-    std::uint64_t idle = 0;
-    std::uint64_t span = 0;
-    std::size_t reliable = 0;
-    for (const DeviceSummary& device : summary_.devices) {
-      if (!device.idle_reliable) continue;
-      ++reliable;
-      idle = add(idle, device.idle_ns);
-      span = add(span, device.span_ns);
-    }
     const std::vector<CauseSummary> causes = causes_of_all();
-    if (reliable > 0) {
-      const std::string subject = reliable == summary_.devices.size()
-                                      ? "The " + format_exact(reliable) + " GPUs were"
-                                      : format_exact(reliable) + " of " +
-                                            format_exact(summary_.devices.size()) + " GPUs were";
-      sentence(subject, "they", idle, span, causes, "first and last work of each",
-               ", taken together");
-    }
     const std::size_t shown = rows_shown(summary_.devices.size(), limits_[kDevices]);
     std::size_t withheld_shown = 0;
-    for (std::size_t i = 0; i < shown && withheld_shown < limits_[kTrouble]; ++i) {
+    for (std::size_t i = 0; i < shown && withheld_shown < limits_[kTrouble] && !says_why_withheld();
+         ++i) {
       const DeviceSummary& device = summary_.devices[i];
       if (device.idle_reliable) continue;
       withheld(" of GPU " + std::to_string(i), device);
@@ -433,11 +448,11 @@ class Screen {
   void device_table(const std::vector<CauseSummary>& causes, std::size_t shown) {
     gap();
     Table table;
-    table.columns = {{"GPU", Align::kLeft, 0, 10, true},
-                     {"busy", Align::kLeft, 9},
-                     {"span", Align::kRight, 10},
-                     {"idle", Align::kRight, 0},
-                     {"% of span", Align::kDecimal, 0}};
+    table.columns = {{label(Label::kGpu), Align::kLeft, 0, 10, true},
+                     {label(Label::kBusy), Align::kLeft, 9},
+                     {label(Label::kSpan), Align::kRight, 10},
+                     {label(Label::kIdle), Align::kRight, 0},
+                     {label(Label::kOfSpan), Align::kDecimal, 0}};
     // Causes without weight share a column, so that the bar keeps its place.
     std::uint64_t span = 0;
     for (const DeviceSummary& device : summary_.devices) span = add(span, device.span_ns);
@@ -450,20 +465,21 @@ class Screen {
     }
     const bool others = columns < causes.size();
     if (others) table.columns.push_back({"other", Align::kDecimal, 10});
-    table.columns.push_back({"before", Align::kRight, 11});
-    table.columns.push_back({"after", Align::kRight, 12});
+    table.columns.push_back({label(Label::kBefore), Align::kRight, 11});
+    table.columns.push_back({label(Label::kAfter), Align::kRight, 12});
     for (std::size_t i = 0; i < shown; ++i) {
       const DeviceSummary& device = summary_.devices[i];
       const bool known = device.idle_reliable;
-      const std::size_t full = bar_cells(device.busy_ns, device.span_ns, kDeviceBar);
+      const std::size_t full = bar_cells(device.busy_ns, recorded(device), kDeviceBar);
       std::vector<Cell> row = {
           {std::to_string(i) + " " + brief_name(device)},
           {known ? repeat(glyphs_.bar_full, full) + repeat(glyphs_.bar_empty, kDeviceBar - full)
-                 : "withheld",
+                 : label(Label::kWithheld),
            known ? Style::kBusy : Style::kTrouble},
           {time(device.span_ns)},
-          {known ? time(device.idle_ns) : "withheld", known ? Style::kPlain : Style::kTrouble},
-          {known ? share(device.idle_ns, device.span_ns) : glyphs_.none}};
+          {known ? time(device.idle_ns) : label(Label::kWithheld),
+           known ? Style::kPlain : Style::kTrouble},
+          {known ? share(device.idle_ns, recorded(device)) : glyphs_.none}};
       std::uint64_t rest = 0;
       for (std::size_t c = 0; c < causes.size(); ++c) {
         const auto own =
@@ -471,19 +487,19 @@ class Screen {
                          [&](const CauseSummary& cause) { return cause.cause == causes[c].cause; });
         const std::uint64_t total = own == device.idle_by_cause.end() ? 0 : own->total_ns;
         if (c < columns) {
-          row.push_back({known ? share(total, device.span_ns) : glyphs_.none});
+          row.push_back({known ? share(total, recorded(device)) : glyphs_.none});
         } else {
           rest = add(rest, total);
         }
       }
-      if (others) row.push_back({known ? share(rest, device.span_ns) : glyphs_.none});
+      if (others) row.push_back({known ? share(rest, recorded(device)) : glyphs_.none});
       row.push_back({time(device.lead_in_ns), Style::kDim});
       row.push_back({time(device.tail_ns), Style::kDim});
       table.rows.push_back(std::move(row));
     }
-    put(Line{
-        {elide_middle("Idle by GPU and cause, in % of the GPU's span", width_, options_.unicode),
-         Style::kBold}});
+    put(Line{{elide_middle(label(Label::kIdleByGpu) + ", in % of the GPU's span", width_,
+                           options_.unicode),
+              Style::kBold}});
     put_table(table);
     if (shown < summary_.devices.size()) {
       put_rest(summary_.devices.size() - shown, "GPU", "GPUs", "");
@@ -526,7 +542,7 @@ class Screen {
     }
     const std::size_t shown = rows_shown(whose.size(), limits_[kTrouble]);
     if (!lost.empty() || !whose.empty()) {
-      std::string text = "Incomplete, so counts and times are lower bounds: ";
+      std::string text = label(Label::kIncomplete) + ", so counts and times are lower bounds: ";
       for (std::size_t i = 0; i < lost.size(); ++i) text += (i == 0 ? "" : ", ") + lost[i];
       for (std::size_t i = 0; i < shown; ++i) {
         text += (i == 0 && lost.empty() ? "" : "; ") +
@@ -563,36 +579,28 @@ class Screen {
   void causes() {
     if (summary_.devices.size() != 1) return;
     const DeviceSummary& device = summary_.devices.front();
-    if (!device.idle_reliable || device.idle_by_cause.empty()) return;
+    const std::size_t shown = rows_shown(device.idle_by_cause.size(), limits_[kCauses]);
+    if (!device.idle_reliable || shown == 0) return;
     gap();
     Table table;
-    table.columns = {{"Idle by cause", Align::kLeft, 0, 14, true},
-                     {"time", Align::kRight, 0},
-                     {"% of idle", Align::kDecimal, 1},
-                     {"% of span", Align::kDecimal, 2},
-                     {"gaps", Align::kRight, 3},
-                     {"longest", Align::kRight, 4},
+    table.columns = {{label(Label::kIdleByCause), Align::kLeft, 0, 14, true},
+                     {label(Label::kTime), Align::kRight, 0},
+                     {label(Label::kOfIdle), Align::kDecimal, 1},
+                     {label(Label::kOfSpan), Align::kDecimal, 2},
+                     {label(Label::kGaps), Align::kRight, 3},
+                     {label(Label::kLongest), Align::kRight, 4},
                      {"", Align::kLeft, 5}};
-    const std::size_t shown = rows_shown(device.idle_by_cause.size(), limits_[kCauses]);
     for (std::size_t i = 0; i < shown; ++i) {
       const CauseSummary& cause = device.idle_by_cause[i];
+      const CauseText* known = find_cause_text(cause.cause);
       table.rows.push_back({{safe(cause.cause)},
                             {time(cause.total_ns)},
                             {share(cause.total_ns, device.idle_ns)},
-                            {share(cause.total_ns, device.span_ns)},
+                            {share(cause.total_ns, recorded(device))},
                             {format_count(cause.gap_count)},
                             {time(cause.longest_ns)},
-                            {}});
+                            {std::string(known == nullptr ? "" : known->text), Style::kDim}});
     }
-    const auto explain = [&](std::string_view CauseText::*text) {
-      for (std::size_t i = 0; i < shown; ++i) {
-        const CauseText* known = find_cause(device.idle_by_cause[i].cause);
-        table.rows[i].back() = {known == nullptr ? std::string() : std::string(known->*text),
-                                Style::kDim};
-      }
-    };
-    explain(&CauseText::full);
-    if (!fits(table, width_)) explain(&CauseText::brief);
     put_table(table);
     if (shown < device.idle_by_cause.size()) {
       std::uint64_t rest = 0;
@@ -626,18 +634,22 @@ class Screen {
 
   void kernels() {
     const auto& kernels = summary_.kernels;
-    if (kernels.empty()) return;
-    gap();
     const std::size_t shown = rows_shown(kernels.size(), limits_[kKernels]);
+    if (shown == 0) return;
+    gap();
     const std::size_t name_cells = width_ < 100 ? 28 : width_ < 160 ? 40 : 60;
     const bool several = summary_.devices.size() > 1;
     Table table;
-    table.columns = {{"total", Align::kRight, 0},  {"% of kernel time", Align::kDecimal, 0},
-                     {"count", Align::kRight, 1},  {"mean", Align::kRight, 8},
-                     {"median", Align::kRight, 6}, {"p99", Align::kRight, 5},
-                     {"min", Align::kRight, 9},    {"max", Align::kRight, 7}};
-    if (several) table.columns.push_back({"GPU", Align::kRight, 4});
-    table.columns.push_back({"Kernel", Align::kLeft, 0, name_cells, true});
+    table.columns = {{label(Label::kTotal), Align::kRight, 0},
+                     {label(Label::kOfKernelTime), Align::kDecimal, 0},
+                     {label(Label::kCount), Align::kRight, 1},
+                     {label(Label::kMean), Align::kRight, 8},
+                     {label(Label::kMedian), Align::kRight, 6},
+                     {label(Label::kP99), Align::kRight, 5},
+                     {label(Label::kMin), Align::kRight, 9},
+                     {label(Label::kMax), Align::kRight, 7}};
+    if (several) table.columns.push_back({label(Label::kGpu), Align::kRight, 4});
+    table.columns.push_back({label(Label::kKernel), Align::kLeft, 0, name_cells, true});
     const std::vector<std::string> names = kernel_names(shown);
     for (std::size_t i = 0; i < shown; ++i) {
       const KernelSummary& kernel = kernels[i];
@@ -656,6 +668,142 @@ class Screen {
       put_rest(kernels.size() - shown, "kernel", "kernels",
                percent(rest, kernel_time_) + " of kernel time, " + time(kernel_time_) + " in all");
     }
+    launches();
+  }
+
+  void launches() {
+    std::vector<Run> items;
+    if (summary_.launch_latency.count > 0) {
+      items.push_back({label(Label::kLaunchLatency) + ": " + label(Label::kMedian) + " " +
+                           time(summary_.launch_latency.median_ns) + ", " + label(Label::kP99) +
+                           " " + time(summary_.launch_latency.p99_ns),
+                       Style::kPlain});
+    }
+    // A few are in every program.
+    if (summary_.kernels_with_launch > 0 &&
+        at_least_percent(summary_.kernels_shorter_than_launch, summary_.kernels_with_launch,
+                         kWorthALine)) {
+      items.push_back({format_exact(summary_.kernels_shorter_than_launch) + " of " +
+                           plural(summary_.kernels_with_launch, "kernel", "kernels") + " " +
+                           label(Label::kShorterThanLaunch),
+                       Style::kPlain});
+    }
+    if (!items.empty()) put(flow(items, width_, options_.unicode));
+  }
+
+  // Idle time in which the GPU waited for a thread within the range.
+  std::uint64_t waited_for(const NvtxSummary& range) const {
+    std::uint64_t waited = 0;
+    for (const DeviceSummary& device : summary_.devices) {
+      if (!device.idle_reliable) continue;
+      for (const NvtxIdleSummary& idle : device.idle_by_nvtx) {
+        if (idle.domain == range.domain && idle.name == range.name)
+          waited = add(waited, idle.total_ns);
+      }
+    }
+    return waited;
+  }
+
+  void nvtx() {
+    const auto& ranges = summary_.nvtx;
+    const std::size_t shown = rows_shown(ranges.size(), limits_[kNvtx]);
+    if (shown == 0) return;
+    gap();
+    Table table;
+    table.columns = {{label(Label::kNvtxRanges), Align::kLeft, 0, 20, true},
+                     {label(Label::kCount), Align::kRight, 1},
+                     {label(Label::kTotal), Align::kRight, 0},
+                     {label(Label::kSelf), Align::kRight, 3},
+                     {label(Label::kGpuTime), Align::kRight, 0},
+                     {label(Label::kGpuSum), Align::kRight, 4},
+                     {label(Label::kGpuWaited), Align::kRight, 2}};
+    const bool reliable =
+        std::any_of(summary_.devices.begin(), summary_.devices.end(),
+                    [](const DeviceSummary& device) { return device.idle_reliable; });
+    // Those that the GPU waited for first; the others by total, as they come.
+    std::vector<std::pair<std::uint64_t, const NvtxSummary*>> order;
+    order.reserve(ranges.size());
+    for (const NvtxSummary& range : ranges) order.emplace_back(waited_for(range), &range);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+    for (std::size_t i = 0; i < shown; ++i) {
+      const auto& [waited, known] = order[i];
+      const NvtxSummary& range = *known;
+      std::string name = range.name.empty() ? "(no name)" : safe(range.name);
+      if (!range.domain.empty()) name = safe(range.domain) + ": " + name;
+      table.rows.push_back({{std::move(name)},
+                            {format_count(range.count)},
+                            {time(range.total_ns)},
+                            {time(range.self_ns)},
+                            {time(range.gpu_union_ns)},
+                            {time(range.gpu_sum_ns)},
+                            {reliable ? time(waited) : glyphs_.none}});
+    }
+    put_table(table);
+    if (shown < ranges.size()) put_rest(ranges.size() - shown, "range", "ranges", "");
+  }
+
+  struct PlacedGap {
+    const GapSummary* gap;
+    std::size_t device;
+  };
+
+  // Of all devices with reliable numbers, the longest first.
+  std::vector<PlacedGap> longest_gaps() const {
+    std::vector<PlacedGap> gaps;
+    for (std::size_t i = 0; i < summary_.devices.size(); ++i) {
+      if (!summary_.devices[i].idle_reliable) continue;
+      for (const GapSummary& gap : summary_.devices[i].top_gaps) gaps.push_back({&gap, i});
+    }
+    std::stable_sort(gaps.begin(), gaps.end(), [](const PlacedGap& a, const PlacedGap& b) {
+      return a.gap->duration_ns > b.gap->duration_ns;
+    });
+    return gaps;
+  }
+
+  // "CPU code outside CUDA 92 %, launch latency 8 %"; the largest only where room is short.
+  std::string causes_of(const GapSummary& gap) const {
+    std::map<std::string_view, std::uint64_t> sums;
+    for (const GapPieceSummary& piece : gap.pieces)
+      sums[piece.cause] = add(sums[piece.cause], piece.duration_ns);
+    std::vector<std::pair<std::string_view, std::uint64_t>> order(sums.begin(), sums.end());
+    std::stable_sort(order.begin(), order.end(),
+                     [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::string text;
+    for (const auto& [cause, ns] : order) {
+      if (!text.empty() && width_ < kWide) break;
+      if (!text.empty()) text += ", ";
+      text += elide_middle(safe(cause), 40, options_.unicode) + " " + percent(ns, gap.duration_ns);
+    }
+    return text.empty() ? glyphs_.none : text;
+  }
+
+  void gaps() {
+    const std::vector<PlacedGap> gaps = longest_gaps();
+    const std::size_t shown = std::min(gaps.size(), limits_[kGaps]);
+    if (shown == 0) return;
+    gap();
+    const bool several = summary_.devices.size() > 1;
+    Table table;
+    table.columns = {{label(Label::kLongestGaps), Align::kRight, 0},
+                     {label(Label::kAt), Align::kRight, 0}};
+    if (several) table.columns.push_back({label(Label::kGpu), Align::kRight, 0});
+    table.columns.push_back({label(Label::kCause), Align::kLeft, 0, 21});
+    table.columns.push_back({label(Label::kBetween), Align::kLeft, 2, 26});
+    table.columns.push_back({label(Label::kThread), Align::kLeft, 3, 12});
+    for (std::size_t i = 0; i < shown; ++i) {
+      const GapSummary& gap = *gaps[i].gap;
+      std::vector<Cell> row = {{time(gap.duration_ns)}, {time(gap.start_ns)}};
+      if (several) row.push_back({std::to_string(gaps[i].device)});
+      row.push_back({causes_of(gap)});
+      row.push_back({safe(gap.before) + " " + glyphs_.arrow + " " + safe(gap.after)});
+      std::string thread = gap.tid == 0 ? std::string(glyphs_.none) : std::to_string(gap.tid);
+      if (!gap.thread_name.empty()) thread += " " + safe(gap.thread_name);
+      if (!gap.nvtx_path.empty()) thread += ": " + safe(gap.nvtx_path);
+      row.push_back({std::move(thread)});
+      table.rows.push_back(std::move(row));
+    }
+    put_table(table);
   }
 
   std::string copy_kind(const CopySummary& copy) const {
@@ -668,16 +816,16 @@ class Screen {
 
   void copies() {
     const auto& copies = summary_.copies;
-    if (copies.empty()) return;
+    const std::size_t shown = rows_shown(copies.size(), limits_[kCopies]);
+    if (shown == 0) return;
     gap();
     Table table;
-    table.columns = {{"Copies", Align::kLeft, 0, 16, true},
-                     {"count", Align::kRight, 1},
-                     {"bytes", Align::kRight, 0},
-                     {"each", Align::kRight, 3},
-                     {"time", Align::kRight, 0},
-                     {"throughput", Align::kRight, 2}};
-    const std::size_t shown = rows_shown(copies.size(), limits_[kCopies]);
+    table.columns = {{label(Label::kCopies), Align::kLeft, 0, 16, true},
+                     {label(Label::kCount), Align::kRight, 1},
+                     {label(Label::kBytes), Align::kRight, 0},
+                     {label(Label::kEach), Align::kRight, 3},
+                     {label(Label::kTime), Align::kRight, 0},
+                     {label(Label::kThroughput), Align::kRight, 2}};
     for (std::size_t i = 0; i < shown; ++i) {
       const CopySummary& copy = copies[i];
       const std::string throughput = format_throughput(copy.bytes, copy.total_ns);
@@ -697,32 +845,49 @@ class Screen {
     }
   }
 
+  // "2 × 3, 700": code 2 three times, code 700 once.
+  std::string codes_of(const ApiSummary& call) const {
+    std::string text;
+    for (const FailureSummary& failure : call.failures_by_code) {
+      if (!text.empty()) text += ", ";
+      text += std::to_string(failure.code);
+      if (failure.count != 1)
+        text += " " + std::string(glyphs_.times) + " " + format_count(failure.count);
+    }
+    return text;
+  }
+
   void api() {
     const auto& api = summary_.api;
-    if (api.empty()) return;
-    gap();
     const std::size_t shown = rows_shown(api.size(), limits_[kApi]);
+    if (shown == 0) return;
+    gap();
     const auto any = [&](auto&& test) {
       return std::any_of(api.begin(), api.begin() + static_cast<std::ptrdiff_t>(shown), test);
     };
     const bool nested = any([](const ApiSummary& call) { return call.self_ns != call.total_ns; });
     const bool failing = any([](const ApiSummary& call) { return call.failures > 0; });
     Table table;
-    table.columns = {{"API calls", Align::kLeft, 0, 20, true},
-                     {"count", Align::kRight, 1},
-                     {"total", Align::kRight, 0}};
-    if (nested) table.columns.push_back({"self", Align::kRight, 3});
-    table.columns.push_back({"mean", Align::kRight, 4});
-    if (failing) table.columns.push_back({"failed", Align::kRight, 0});
+    table.columns = {{label(Label::kApiCalls), Align::kLeft, 0, 20, true},
+                     {label(Label::kCount), Align::kRight, 1},
+                     {label(Label::kTotal), Align::kRight, 0}};
+    if (nested) table.columns.push_back({label(Label::kSelf), Align::kRight, 3});
+    table.columns.push_back({label(Label::kMean), Align::kRight, 4});
+    if (failing) {
+      table.columns.push_back({label(Label::kFailed), Align::kRight, 0});
+      table.columns.push_back({label(Label::kCodes), Align::kLeft, 2, 12});
+    }
     for (std::size_t i = 0; i < shown; ++i) {
       const ApiSummary& call = api[i];
       std::vector<Cell> row = {
           {safe(call.name)}, {format_count(call.count)}, {time(call.total_ns)}};
       if (nested) row.push_back({time(call.self_ns)});
       row.push_back({call.count == 0 ? glyphs_.none : time(call.total_ns / call.count)});
-      if (failing)
+      if (failing) {
         row.push_back(
             {format_count(call.failures), call.failures > 0 ? Style::kTrouble : Style::kDim});
+        row.push_back({codes_of(call)});
+      }
       table.rows.push_back(std::move(row));
     }
     put_table(table);
@@ -741,16 +906,22 @@ class Screen {
 
   void processes() {
     const auto& processes = summary_.processes;
-    if (processes.size() < 2) return;
+    const std::size_t shown = rows_shown(processes.size(), limits_[kProcesses]);
+    if (processes.size() < 2 || shown == 0) return;
     gap();
     Table table;
-    table.columns = {{"Process", Align::kRight, 0},
-                     {"ended", Align::kLeft, 1},
-                     {"data", Align::kLeft, 0},
-                     {"command", Align::kLeft, 0, 16}};
-    const std::size_t shown = rows_shown(processes.size(), limits_[kProcesses]);
+    table.columns = {{label(Label::kProcess), Align::kRight, 0},
+                     {label(Label::kEnded), Align::kLeft, 1},
+                     {label(Label::kData), Align::kLeft, 0},
+                     {label(Label::kCommand), Align::kLeft, 0, 16}};
+    std::vector<const ProcessSummary*> order;  // those with trouble first
+    order.reserve(processes.size());
+    for (const ProcessSummary& process : processes) order.push_back(&process);
+    std::stable_partition(order.begin(), order.end(), [](const ProcessSummary* process) {
+      return has_failed(process->exit) || !process->failure.empty() || !process->said_goodbye;
+    });
     for (std::size_t i = 0; i < shown; ++i) {
-      const ProcessSummary& process = processes[i];
+      const ProcessSummary& process = *order[i];
       Cell data = {"complete", Style::kDim};
       if (!process.failure.empty()) {
         data = {"none", Style::kTrouble};
@@ -774,25 +945,44 @@ class Screen {
     const std::uint64_t doubt =
         add(add(add(checks.unmatched, checks.untimed), add(checks.dropped, checks.unfinished)),
             checks.late);
-    const bool clean = doubt == 0 && checks.clock_faults == 0 && checks.malformed == 0;
+    const bool clean = doubt == 0 && checks.clock_faults == 0 && checks.malformed == 0 &&
+                       checks.launches_without_operation == 0 && checks.nvtx_unbalanced == 0 &&
+                       checks.duplicates == 0;
     std::vector<Run> items = {
-        {"Checks: " + plural(checks.launches, "launch", "launches"), Style::kPlain},
-        {plural(checks.device_operations, "device operation", "device operations"), Style::kPlain}};
-    if (clean) items.push_back({"nothing lost", Style::kPlain});
-    const auto item = [&](std::uint64_t n, const char* what) {
+        {label(Label::kChecks) + ": " + plural(checks.launches, "launch", label(Label::kLaunches)),
+         Style::kPlain},
+        {plural(checks.device_operations, "device operation",
+                "device " + label(Label::kOperations)),
+         Style::kPlain}};
+    if (clean) items.push_back({label(Label::kNothingLost), Style::kPlain});
+    const auto item = [&](std::uint64_t n, const std::string& what) {
       items.push_back({format_exact(n) + " " + what, n == 0 ? Style::kDim : Style::kTrouble});
     };
-    item(checks.unmatched, "unmatched");
-    item(checks.dropped, "dropped");
-    item(checks.untimed, "untimed");
-    item(checks.unfinished, "unfinished");
-    item(checks.late, "late");
-    item(checks.clock_faults, checks.clock_faults == 1 ? "clock fault" : "clock faults");
-    item(checks.malformed, "malformed");
+    const auto rare = [&](std::uint64_t n, const std::string& one, const std::string& many) {
+      if (n > 0) items.push_back({plural(n, one, many), Style::kTrouble});
+    };
+    item(checks.unmatched, label(Label::kUnmatched));
+    item(checks.dropped, label(Label::kDropped));
+    item(checks.untimed, label(Label::kUntimed));
+    item(checks.unfinished, label(Label::kUnfinished));
+    item(checks.late, label(Label::kLate));
+    item(checks.clock_faults,
+         checks.clock_faults == 1 ? "clock fault" : label(Label::kClockFaults));
+    item(checks.malformed, label(Label::kMalformed));
+    rare(checks.launches_without_operation, "launch without kernel",
+         label(Label::kLaunchesWithoutKernel));
+    rare(checks.nvtx_unbalanced, label(Label::kNvtxUnbalanced), label(Label::kNvtxUnbalanced));
+    rare(checks.nvtx_unclosed, label(Label::kNvtxUnclosed), label(Label::kNvtxUnclosed));
+    rare(checks.duplicates, "duplicate", label(Label::kDuplicates));
     if (doubt > 0) {
-      items.push_back(
-          {percent(doubt, add(checks.device_operations, doubt)) + " of operations in doubt",
-           Style::kTrouble});
+      items.push_back({percent(doubt, add(checks.device_operations, doubt)) + " of operations " +
+                           label(Label::kInDoubt),
+                       Style::kTrouble});
+    }
+    if (summary_.profiler_overhead_ns > 0 &&
+        at_least_percent(summary_.profiler_overhead_ns, summary_.wall_ns, 1)) {
+      items.push_back({label(Label::kProfilerOverhead) + " " + time(summary_.profiler_overhead_ns),
+                       Style::kDim});
     }
     put(flow(items, width_, options_.unicode));
   }
@@ -860,15 +1050,22 @@ std::string render_summary(const Summary& summary, const ViewOptions& options) {
     limits.fill(options.top);
     limits[kTrouble] = limits[kNotes] = 1000;
     limits[kCauses] = limits[kDevices] = 1000;
+    limits[kFindings] = limits[kEvidence] = 1000;
+    limits[kGaps] = options.top_gaps > 0 ? options.top_gaps : std::min(options.top, kFewGaps);
     lines = screen.draw(limits);
   } else {
     const Limits rows = screen.row_counts();
+    limits[kGaps] = std::max(limits[kGaps], options.top_gaps);
     for (std::size_t i = 0; i < kParts; ++i) limits[i] = std::min(limits[i], rows[i]);
+    const std::size_t gaps_asked_for = options.top_gaps > 0 ? limits[kGaps] : 0;
     lines = screen.draw(limits);
     while (lines.size() > kScreenLines) {
-      std::size_t part = longest_part(limits, kModest);
-      if (part == kParts) part = longest_part(limits, kLeast);
-      if (part == kParts) part = longest_part(limits, kBare);
+      std::size_t part = kParts;
+      for (std::size_t step = 0; part == kParts && step < kSteps.size(); ++step) {
+        Limits floor = kSteps[step];
+        floor[kGaps] = std::max(floor[kGaps], gaps_asked_for);
+        part = longest_part(limits, floor);
+      }
       if (part == kParts) break;
       --limits[part];
       lines = screen.draw(limits);

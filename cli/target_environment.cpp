@@ -22,7 +22,7 @@ std::vector<std::string> target_environment(const Installation& installation,
     ours.emplace_back(session::kVirtualGpuModelVariable, settings.model_file);
     const char* before = std::getenv("LD_LIBRARY_PATH");
     std::string path = installation.virtual_gpu;
-    if (before != nullptr && *before != 0) path += std::string(":") + before;
+    if (before != nullptr && *before != 0) path.append(":").append(before);
     ours.emplace_back("LD_LIBRARY_PATH", std::move(path));
   }
   std::vector<std::string> environment;
@@ -33,7 +33,8 @@ std::vector<std::string> target_environment(const Installation& installation,
       replaced |= text.starts_with(name) && text.substr(name.size()).starts_with('=');
     if (!replaced) environment.emplace_back(text);
   }
-  for (const auto& [name, value] : ours) environment.push_back(name + "=" + value);
+  for (const auto& [name, value] : ours)
+    environment.push_back(std::string(name).append("=").append(value));
   return environment;
 }
 

@@ -246,6 +246,30 @@ std::string printable(std::string_view text, bool unicode) {
   return out;
 }
 
+std::string own_words(std::string_view text, bool unicode) {
+  if (unicode) return printable(text, true);
+  struct Spelling {
+    std::string_view character;
+    std::string_view ascii;
+  };
+  static constexpr auto kSpellings =
+      std::to_array<Spelling>({{"µ", "u"}, {"…", "..."}, {"×", "x"}, {"→", "->"}});
+  std::string out;
+  while (!text.empty()) {
+    const auto* known = std::find_if(
+        kSpellings.begin(), kSpellings.end(),
+        [&](const Spelling& spelling) { return text.starts_with(spelling.character); });
+    if (known != kSpellings.end()) {
+      out += known->ascii;
+      text.remove_prefix(known->character.size());
+    } else {
+      out += text.front();
+      text.remove_prefix(1);
+    }
+  }
+  return printable(out, false);
+}
+
 const Glyphs& glyphs(bool unicode) {
   static constexpr Glyphs kUnicode = {"…", "→", " · ", "• ", "×", "–", "█", "░"};
   static constexpr Glyphs kAscii = {"...", "->", " | ", "* ", "x", "-", "#", "."};

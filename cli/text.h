@@ -19,6 +19,9 @@ std::size_t display_width(std::string_view text);
 // beyond ASCII is escaped as well. The result is what the other functions expect.
 std::string printable(std::string_view text, bool unicode);
 
+// Likewise for sentences of our own, whose few characters beyond ASCII have a spelling in it.
+std::string own_words(std::string_view text, bool unicode);
+
 // The characters that the screen uses beyond letters, and what stands for them in ASCII.
 struct Glyphs {
   const char* ellipsis;

@@ -77,15 +77,15 @@ QueueIndex Catalog::queue(Queue queue) {
 
 FunctionIndex Catalog::api_function(ApiDomain domain, std::uint32_t callback_id,
                                     std::string_view raw_name) {
-  return find_or_add(api_index_, std::tuple{domain, callback_id, std::string(raw_name)},
-                     api_functions, [&] {
-                       std::string name = display_api_name(raw_name);
-                       if (name.empty()) {
-                         name = domain == ApiDomain::kDriver ? "driver call " : "runtime call ";
-                         name += std::to_string(callback_id);
-                       }
-                       return ApiFunction{domain, callback_id, std::move(name)};
-                     });
+  return find_or_add(
+      api_index_, std::tuple{domain, callback_id, std::string(raw_name)}, api_functions, [&] {
+        std::string name = display_api_name(raw_name);
+        if (name.empty()) {
+          name = domain == ApiDomain::kDriver ? "driver call " : "runtime call ";
+          name += std::to_string(callback_id);
+        }
+        return ApiFunction{domain, callback_id, std::string(raw_name), std::move(name)};
+      });
 }
 
 FunctionIndex Catalog::kernel_function(std::string_view mangled, std::uint32_t registers,
@@ -103,6 +103,15 @@ FunctionIndex Catalog::kernel_function(std::string_view mangled, std::uint32_t r
                        function.local_bytes = local_bytes;
                        return function;
                      });
+}
+
+TextId Catalog::text(std::string_view text) {
+  return find_or_add(text_index_, std::string(text), texts, [&] { return std::string(text); });
+}
+
+DomainId Catalog::nvtx_domain(std::string_view name) {
+  return find_or_add(domain_index_, std::string(name), nvtx_domains,
+                     [&] { return std::string(name); });
 }
 
 }  // namespace profiler

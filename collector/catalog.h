@@ -63,6 +63,7 @@ struct Queue {
   DeviceIndex device = kNone;
   std::uint32_t context = 0;  // CUPTI context id
   std::uint64_t stream = 0;   // CUPTI stream id
+  std::string name;           // given by the program through NVTX; empty = none
 };
 
 enum class ApiDomain : std::uint8_t { kUnknown, kRuntime, kDriver };
@@ -70,7 +71,8 @@ enum class ApiDomain : std::uint8_t { kUnknown, kRuntime, kDriver };
 struct ApiFunction {
   ApiDomain domain = ApiDomain::kUnknown;
   std::uint32_t callback_id = 0;
-  std::string name;  // as shown: "cudaLaunchKernel"; see display_api_name
+  std::string raw_name;  // as CUPTI has it: "cudaLaunchKernel_v7000"; empty = it has none
+  std::string name;      // as shown: "cudaLaunchKernel"; see display_api_name
 };
 
 struct KernelFunction {
@@ -94,14 +96,21 @@ class Catalog {
   FunctionIndex kernel_function(std::string_view mangled, std::uint32_t registers,
                                 std::uint64_t static_shared_bytes, std::uint64_t local_bytes);
 
+  TextId text(std::string_view text);
+  DomainId nvtx_domain(std::string_view name);  // the empty name is the default domain, 0
+
   std::vector<Process> processes;
   std::vector<Thread> threads;
   std::vector<Device> devices;
   std::vector<Queue> queues;
   std::vector<ApiFunction> api_functions;
   std::vector<KernelFunction> kernel_functions;
+  std::vector<std::string> texts;                // NVTX messages
+  std::vector<std::string> nvtx_domains = {""};  // 0 = the default domain
 
  private:
+  std::map<std::string, TextId, std::less<>> text_index_;
+  std::map<std::string, DomainId, std::less<>> domain_index_ = {{"", 0}};
   std::map<std::pair<ProcessIndex, std::uint64_t>, ThreadIndex> thread_index_;
   std::map<std::array<std::uint8_t, 16>, DeviceIndex> device_by_uuid_;
   std::map<std::pair<ProcessIndex, std::uint32_t>, DeviceIndex> device_by_ordinal_;

@@ -16,8 +16,16 @@ std::uint64_t make_key(ProcessIndex process, std::uint32_t correlation) {
 
 }  // namespace
 
-LaunchMatches match_launches(std::span<const ApiCall> calls,
-                             std::span<const LaneOperation> operations, const Catalog& catalog) {
+bool is_pageable_copy(const Timeline& timeline, const LaneOperation& operation) {
+  if (operation.kind != OperationKind::kMemcpy) return false;
+  constexpr std::uint8_t kPageable = 1;  // CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE
+  const Transfer& transfer = timeline.transfers()[operation.what];
+  return transfer.source_kind == kPageable || transfer.destination_kind == kPageable;
+}
+
+LaunchMatches match_launches(const Timeline& timeline, const Catalog& catalog, ThreadLanes& lanes) {
+  const std::span<const ApiCall> calls = timeline.calls();
+  const std::span<const LaneOperation> operations = timeline.operations();
   LaunchMatches matches;
   matches.call_of_operation.assign(operations.size(), kNone);
 
@@ -60,8 +68,28 @@ LaunchMatches match_launches(std::span<const ApiCall> calls,
       if (calls[candidate->index].start > operations[entry.index].start) break;
       if (calls[candidate->index].start > calls[chosen].start) chosen = candidate->index;
     }
+    chosen = lanes.outermost(chosen);
     matches.call_of_operation[entry.index] = chosen;
     submitted[chosen] = true;
+    if (is_pageable_copy(timeline, operations[entry.index])) lanes.mark_pageable(chosen);
+  }
+  // A launch whose kernel came without times is no launch without a kernel.
+  std::vector<std::uint64_t> untimed;
+  for (const auto& [process, correlation] : timeline.untimed_launches())
+    untimed.push_back(make_key(process, correlation));
+  std::sort(untimed.begin(), untimed.end());
+  for (const Entry& entry : by_call) {
+    const std::uint32_t outer = lanes.outermost(entry.index);
+    if (!submitted[outer] && std::binary_search(untimed.begin(), untimed.end(), entry.key))
+      matches.launched_untimed.push_back(outer);
+  }
+  std::sort(matches.launched_untimed.begin(), matches.launched_untimed.end());
+  for (std::uint32_t i = 0; i < calls.size(); ++i) {
+    if (lanes.outermost(i) != i || submitted[i] || calls[i].result != 0 ||
+        !lanes.is_kernel_launch(i) ||
+        std::binary_search(matches.launched_untimed.begin(), matches.launched_untimed.end(), i))
+      continue;
+    ++matches.launches_without_operation;
   }
   for (const bool is_launch : submitted) matches.launches += is_launch ? 1 : 0;
   for (const std::uint32_t call : matches.call_of_operation)

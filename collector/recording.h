@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "collector/analysis.h"
 #include "collector/catalog.h"
 #include "collector/summary.h"
 #include "collector/timeline.h"
@@ -35,6 +37,7 @@ struct ProcessState {
   std::uint64_t complete_until_ns = 0;  // CLOCK_MONOTONIC; 0 = no watermark arrived
   std::string failure;                  // why nothing was recorded
   std::string fault;                    // why its pipe was given up
+  std::uint64_t hello_ns = 0;           // CLOCK_MONOTONIC; 0 = none came
 };
 
 // What the launcher knows of the run. Times: CLOCK_MONOTONIC ns.
@@ -66,8 +69,11 @@ class Recording {
   const Catalog& catalog() const { return catalog_; }
 
   // Ends the recording: analyses it, writes gaps and summary into the trace, and returns the
-  // summary. Call once.
-  Summary finish(const RunFacts& facts);
+  // summary. Call once. `visitor` may be empty.
+  Summary finish(const RunFacts& facts, const GapVisitor& visitor = {});
+  // After `finish`.
+  const Timeline& timeline() const { return timeline_; }
+  Analysis& analysis() { return *analysis_; }
 
  private:
   void take(ProcessState& state, const DecodedFrame& frame);
@@ -78,6 +84,7 @@ class Recording {
   std::vector<ProcessState> processes_;
   std::vector<CuptiFailureSummary> cupti_failures_;
   DecodedFrame frame_;  // reused
+  std::optional<Analysis> analysis_;
 };
 
 }  // namespace profiler

@@ -61,4 +61,74 @@ struct Operation {
   DeviceIndex destination_device = kNone;
 };
 
+// A wait, as CUPTI records it; see wire.proto. Host times.
+enum class SyncKind : std::uint8_t { kUnknown, kEvent, kStreamWaitEvent, kStream, kContext };
+
+struct SyncRecord {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  SyncKind kind = SyncKind::kUnknown;
+  ProcessIndex process = kNone;
+  std::uint32_t correlation = 0;  // that of the API call, whose thread waited
+  std::uint32_t context = 0;      // CUPTI context id
+  std::uint64_t stream = 0;       // CUPTI stream id, 0 = none
+  std::uint32_t event = 0;        // 0 = none
+};
+
+// CUPTI's CUDA_EVENT: an event was recorded on a stream.
+struct EventRecord {
+  ProcessIndex process = kNone;
+  std::uint32_t correlation = 0;
+  std::uint32_t context = 0;
+  std::uint64_t stream = 0;
+  std::uint32_t event = 0;
+};
+
+// CUpti_ActivityOverheadKind.
+enum class OverheadKind : std::uint32_t {
+  kUnknown = 0,
+  kDriverCompiler = 1,
+  kBufferFlush = 1 << 16,
+  kInstrumentation = 2 << 16,
+  kResource = 3 << 16,
+  kRuntimeTriggeredModuleLoading = 4 << 16,
+  kLazyFunctionLoading = 5 << 16,
+  kCommandBufferFull = 6 << 16,
+  kBufferRequest = 7 << 16,
+  kUvmInit = 8 << 16,
+};
+
+struct OverheadRecord {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  OverheadKind kind = OverheadKind::kUnknown;
+  ThreadIndex thread = kNone;
+  std::uint32_t correlation = 0;
+};
+
+using TextId = std::uint32_t;    // Catalog::texts
+using DomainId = std::uint32_t;  // Catalog::nvtx_domains
+
+enum class NvtxKind : std::uint8_t { kUnknown, kPush, kPop, kStart, kEnd, kMark };
+
+struct NvtxEvent {
+  std::uint64_t time = 0;
+  NvtxKind kind = NvtxKind::kUnknown;
+  ThreadIndex thread = kNone;
+  DomainId domain = 0;      // 0 = the default domain
+  TextId text = kNone;      // kNone = no message, or an event that has none
+  std::uint64_t range = 0;  // start and end: unique in the process
+};
+
+// A pair of events. Ranges that were never closed end with their process; see nvtx_ranges.h.
+struct NvtxRange {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  ThreadIndex thread = kNone;      // that opened it
+  ThreadIndex end_thread = kNone;  // that closed it; kNone = nobody did
+  DomainId domain = 0;
+  TextId text = kNone;
+  bool is_nested = true;  // push/pop; false: start/end
+};
+
 }  // namespace profiler

@@ -20,6 +20,19 @@ void members_of(ProcessSummary*, Value& v, Visit&& visit) {
   visit("said_goodbye", v.said_goodbye);
   visit("complete_until_ns", v.complete_until_ns);
   visit("failure", v.failure);
+  visit("hello_ns", v.hello_ns);
+}
+
+template <typename Value, typename Visit>
+void members_of(DistributionSummary*, Value& v, Visit&& visit) {
+  visit("count", v.count);
+  visit("total_ns", v.total_ns);
+  visit("mean_ns", v.mean_ns);
+  visit("median_ns", v.median_ns);
+  visit("p99_ns", v.p99_ns);
+  visit("min_ns", v.min_ns);
+  visit("max_ns", v.max_ns);
+  visit("stddev_ns", v.stddev_ns);
 }
 
 template <typename Value, typename Visit>
@@ -28,6 +41,51 @@ void members_of(CauseSummary*, Value& v, Visit&& visit) {
   visit("total_ns", v.total_ns);
   visit("gap_count", v.gap_count);
   visit("longest_ns", v.longest_ns);
+}
+
+template <typename Value, typename Visit>
+void members_of(ThreadIdleSummary*, Value& v, Visit&& visit) {
+  visit("pid", v.pid);
+  visit("tid", v.tid);
+  visit("name", v.name);
+  visit("total_ns", v.total_ns);
+  visit("gap_count", v.gap_count);
+}
+
+template <typename Value, typename Visit>
+void members_of(NvtxIdleSummary*, Value& v, Visit&& visit) {
+  visit("domain", v.domain);
+  visit("name", v.name);
+  visit("total_ns", v.total_ns);
+  visit("gap_count", v.gap_count);
+}
+
+template <typename Value, typename Visit>
+void members_of(OpenedBySummary*, Value& v, Visit&& visit) {
+  visit("call", v.call);
+  visit("cause", v.cause);
+  visit("total_ns", v.total_ns);
+  visit("gap_count", v.gap_count);
+}
+
+template <typename Value, typename Visit>
+void members_of(GapPieceSummary*, Value& v, Visit&& visit) {
+  visit("cause", v.cause);
+  visit("duration_ns", v.duration_ns);
+}
+
+template <typename Value, typename Visit>
+void members_of(GapSummary*, Value& v, Visit&& visit) {
+  visit("start_ns", v.start_ns);
+  visit("duration_ns", v.duration_ns);
+  visit("pieces", v.pieces);
+  visit("before", v.before);
+  visit("after", v.after);
+  visit("pid", v.pid);
+  visit("tid", v.tid);
+  visit("thread_name", v.thread_name);
+  visit("nvtx_path", v.nvtx_path);
+  visit("opened_by", v.opened_by);
 }
 
 template <typename Value, typename Visit>
@@ -46,6 +104,13 @@ void members_of(DeviceSummary*, Value& v, Visit&& visit) {
   visit("idle_reliable", v.idle_reliable);
   visit("idle_unreliable_reason", v.idle_unreliable_reason);
   visit("idle_by_cause", v.idle_by_cause);
+  visit("not_recorded_ns", v.not_recorded_ns);
+  visit("kernel_busy_ns", v.kernel_busy_ns);
+  visit("copy_busy_ns", v.copy_busy_ns);
+  visit("idle_by_thread", v.idle_by_thread);
+  visit("idle_by_nvtx", v.idle_by_nvtx);
+  visit("idle_opened_by", v.idle_opened_by);
+  visit("top_gaps", v.top_gaps);
 }
 
 template <typename Value, typename Visit>
@@ -61,6 +126,9 @@ void members_of(KernelSummary*, Value& v, Visit&& visit) {
   visit("min_ns", v.min_ns);
   visit("max_ns", v.max_ns);
   visit("stddev_ns", v.stddev_ns);
+  visit("launch_latency", v.launch_latency);
+  visit("queue_delay", v.queue_delay);
+  visit("shorter_than_launch", v.shorter_than_launch);
 }
 
 template <typename Value, typename Visit>
@@ -74,12 +142,49 @@ void members_of(CopySummary*, Value& v, Visit&& visit) {
 }
 
 template <typename Value, typename Visit>
+void members_of(FailureSummary*, Value& v, Visit&& visit) {
+  visit("code", v.code);
+  visit("count", v.count);
+}
+
+template <typename Value, typename Visit>
 void members_of(ApiSummary*, Value& v, Visit&& visit) {
   visit("name", v.name);
   visit("count", v.count);
   visit("total_ns", v.total_ns);
   visit("self_ns", v.self_ns);
   visit("failures", v.failures);
+  visit("failures_by_code", v.failures_by_code);
+}
+
+template <typename Value, typename Visit>
+void members_of(NvtxSummary*, Value& v, Visit&& visit) {
+  visit("domain", v.domain);
+  visit("name", v.name);
+  visit("nested", v.nested);
+  visit("count", v.count);
+  visit("total_ns", v.total_ns);
+  visit("self_ns", v.self_ns);
+  visit("min_ns", v.min_ns);
+  visit("max_ns", v.max_ns);
+  visit("operations", v.operations);
+  visit("gpu_union_ns", v.gpu_union_ns);
+  visit("gpu_sum_ns", v.gpu_sum_ns);
+}
+
+template <typename Value, typename Visit>
+void members_of(FindingSummary*, Value& v, Visit&& visit) {
+  visit("rule", v.rule);
+  visit("title", v.title);
+  visit("evidence", v.evidence);
+  visit("remedy", v.remedy);
+  visit("at_stake_ns", v.at_stake_ns);
+}
+
+template <typename Value, typename Visit>
+void members_of(VerdictSummary*, Value& v, Visit&& visit) {
+  visit("kind", v.kind);
+  visit("sentence", v.sentence);
 }
 
 template <typename Value, typename Visit>
@@ -93,6 +198,10 @@ void members_of(ChecksSummary*, Value& v, Visit&& visit) {
   visit("late", v.late);
   visit("clock_faults", v.clock_faults);
   visit("malformed", v.malformed);
+  visit("launches_without_operation", v.launches_without_operation);
+  visit("nvtx_unbalanced", v.nvtx_unbalanced);
+  visit("nvtx_unclosed", v.nvtx_unclosed);
+  visit("duplicates", v.duplicates);
 }
 
 template <typename Value, typename Visit>
@@ -123,6 +232,15 @@ void members_of(Summary*, Value& v, Visit&& visit) {
   visit("kernels", v.kernels);
   visit("copies", v.copies);
   visit("api", v.api);
+  visit("nvtx", v.nvtx);
+  visit("launch_latency", v.launch_latency);
+  visit("queue_delay", v.queue_delay);
+  visit("kernels_shorter_than_launch", v.kernels_shorter_than_launch);
+  visit("kernels_with_launch", v.kernels_with_launch);
+  visit("program_overhead_ns", v.program_overhead_ns);
+  visit("profiler_overhead_ns", v.profiler_overhead_ns);
+  visit("verdict", v.verdict);
+  visit("findings", v.findings);
   visit("checks", v.checks);
   visit("cupti_failures", v.cupti_failures);
   visit("notes", v.notes);

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <tuple>
 
 #include "collector/summarize.h"
+#include "collector/trace_layout.h"
 #include "collector/utf8.h"
 #include "proto/perfetto_trace.pb.h"  // field numbers only
 
@@ -30,58 +32,25 @@ constexpr std::size_t kPacketBytes = 1024;        // most that a packet without 
 constexpr std::size_t kTextGrowth = 3;            // one invalid byte becomes U+FFFD, 3 bytes
 constexpr std::uint32_t kCleared = TracePacket::SEQ_INCREMENTAL_STATE_CLEARED;
 constexpr std::uint32_t kInterned = TracePacket::SEQ_NEEDS_INCREMENTAL_STATE;
-constexpr std::uint32_t kRunSequence = 1;
-constexpr std::uint32_t kFirstProcessSequence = 2;
 
-// Interned ids that are the same on every process's sequence.
-constexpr std::uint32_t kCudaCategory = 1;  // event_categories
-constexpr std::uint32_t kResultName = 1;    // debug_annotation_names
-constexpr std::uint32_t kKernelStage = 1;   // gpu_specifications: stages, then queues
-constexpr std::uint32_t kMemsetStage = 2;
-constexpr std::uint32_t kFirstCopyStage = 3;  // + CUpti_ActivityMemcpyKind
-constexpr std::uint32_t kCopyKinds = 11;      // 0 = unknown
-constexpr std::uint32_t kFirstQueue = 16;     // + QueueIndex, unique in the trace
-static_assert(kFirstCopyStage + kCopyKinds <= kFirstQueue);
+using namespace trace_layout;
 
-enum Argument : std::uint32_t {  // compute_arg_names
-  kDevice = 1,
-  kStream,
-  kGridSize,
-  kWorkgroupSize,
-  kRegisters,
-  kStaticShared,
-  kDynamicShared,
-  kLocalMemory,
-  kProcessId,
-  kProcessName,
-  kGraph,
-  kGraphNode,
-  kBytes,
-  kThroughput,
-  kValue,
-  kSourceDevice,
-  kDestinationDevice,
-};
-// Perfetto's GPU views look for the first ones by these names.
-constexpr std::pair<Argument, std::string_view> kArgumentNames[] = {
-    {kDevice, "device"},
-    {kStream, "stream"},
-    {kGridSize, "grid_size"},
-    {kWorkgroupSize, "workgroup_size"},
-    {kRegisters, "registers_per_thread"},
-    {kStaticShared, "shared_mem_static"},
-    {kDynamicShared, "shared_mem_dynamic"},
-    {kLocalMemory, "local_mem_per_thread"},
-    {kProcessId, "process_id"},
-    {kProcessName, "process_name"},
-    {kGraph, "graph"},
-    {kGraphNode, "graph_node"},
-    {kBytes, "bytes"},
-    {kThroughput, "megabytes_per_second"},
-    {kValue, "value"},
-    {kSourceDevice, "source_device"},
-    {kDestinationDevice, "destination_device"},
-};
+constexpr std::size_t kMostLanes = 256;        // of one kind of slices that may overlap
+constexpr std::size_t kMostHeldBack = 16'384;  // slices of a process
+
+constexpr std::string_view kFactsDescription =
+    "What the profiler needs to analyse the events of this trace anew. Nothing to look at.";
+constexpr std::string_view kSyncDescription =
+    "Waits of this process for its GPUs, as CUPTI recorded them; the calls are on their threads.";
+constexpr std::string_view kRangesDescription =
+    "NVTX ranges that may begin and end on different threads of this process.";
+constexpr std::string_view kOverheadDescription =
+    "What CUPTI counts as overhead on this thread: of the profiler, and of CUDA itself, such as "
+    "loading modules.";
+constexpr std::string_view kHoleDescription =
+    "Records of these times were lost; how many is in the arguments.";
+constexpr std::string_view kEventsDescription =
+    "Records without a time of their own; where they stand says nothing.";
 
 constexpr std::string_view kGapDescription =
     "Each slice is time in which this GPU ran nothing, between its first and its last work; its "
@@ -141,6 +110,87 @@ std::uint64_t product(const std::uint32_t (&size)[3]) {
   return std::uint64_t{size[0]} * size[1] * size[2];
 }
 
+std::string dump(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string process_fact(const Process& process) {
+  nlohmann::json environment = nlohmann::json::array();
+  for (const auto& [key, value] : process.environment) environment.push_back({key, value});
+  return dump({{"process",
+                {{"pid", process.pid},
+                 {"parent_pid", process.parent_pid},
+                 {"executable", process.executable},
+                 {"command_line", process.command_line},
+                 {"hostname", process.hostname},
+                 {"start_ns", process.start_ns},
+                 {"hello_ns", process.hello_clocks.monotonic_ns},
+                 {"hello_boottime_ns", process.hello_clocks.boottime_ns},
+                 {"hello_realtime_ns", process.hello_clocks.realtime_ns},
+                 {"driver_version", process.driver_version},
+                 {"cupti_version", process.cupti_version},
+                 {"cupti_path", process.cupti_path},
+                 {"environment", environment},
+                 {"simulated", process.simulated},
+                 {"simulated_model", process.simulated_model}}}});
+}
+
+std::string thread_name(const Thread& thread) {
+  return thread.name.empty() ? "thread " + std::to_string(thread.tid) : thread.name;
+}
+
+std::uint32_t category_of(const Catalog& catalog, FunctionIndex function) {
+  if (function >= catalog.api_functions.size()) return kUnknownCall;
+  switch (catalog.api_functions[function].domain) {
+    case ApiDomain::kRuntime:
+      return kRuntimeCall;
+    case ApiDomain::kDriver:
+      return kDriverCall;
+    default:
+      return kUnknownCall;
+  }
+}
+
+std::string_view sync_name(SyncKind kind) {
+  switch (kind) {
+    case SyncKind::kEvent:
+      return "wait for an event";
+    case SyncKind::kStreamWaitEvent:
+      return "stream waits for an event";
+    case SyncKind::kStream:
+      return "wait for a stream";
+    case SyncKind::kContext:
+      return "wait for a context";
+    default:
+      return "wait";
+  }
+}
+
+std::string_view overhead_name(OverheadKind kind) {
+  switch (kind) {
+    case OverheadKind::kDriverCompiler:
+      return "driver compiler";
+    case OverheadKind::kBufferFlush:
+      return "buffer flush";
+    case OverheadKind::kInstrumentation:
+      return "instrumentation";
+    case OverheadKind::kResource:
+      return "resource";
+    case OverheadKind::kRuntimeTriggeredModuleLoading:
+      return "runtime triggered module loading";
+    case OverheadKind::kLazyFunctionLoading:
+      return "lazy function loading";
+    case OverheadKind::kCommandBufferFull:
+      return "command buffer full";
+    case OverheadKind::kBufferRequest:
+      return "buffer request";
+    case OverheadKind::kUvmInit:
+      return "UVM init";
+    default:
+      return "unknown";
+  }
+}
+
 // The end of the longest part of `text` from `begin` on that fits and does not cut a character.
 std::size_t part_end(std::string_view text, std::size_t begin, std::size_t most) {
   if (text.size() - begin <= most) return text.size();
@@ -150,6 +200,18 @@ std::size_t part_end(std::string_view text, std::size_t begin, std::size_t most)
   };
   for (int back = 0; back < 3 && continues(end); ++back) --end;
   return end;
+}
+
+// Whether slice `x`, the n-th to arrive, must precede `y` in the file. Of events at one nanosecond
+// the earlier in the file counts as the earlier in time, so what encloses comes before what it
+// encloses. CUPTI delivers calls in the order in which they ended.
+template <typename Slice>
+bool comes_first(const Slice& x, std::uint32_t x_arrival, const Slice& y, std::uint32_t y_arrival) {
+  const auto depth = [](const Slice& slice) {
+    return slice.category == kNvtx ? 0U : slice.category;
+  };
+  return std::tuple{x.track, x.start, y.end, depth(x), x.correlation, y_arrival} <
+         std::tuple{y.track, y.start, x.end, depth(y), y.correlation, x_arrival};
 }
 
 }  // namespace
@@ -164,7 +226,7 @@ TraceWriter::TraceWriter(TraceFile file)
 
 void TraceWriter::reserve(std::size_t bytes) {
   if (encoder_.room() >= bytes) return;
-  flush();
+  write_out();
   if (capacity_ >= bytes) return;
   capacity_ = bytes;
   buffer_ = std::make_unique_for_overwrite<std::uint8_t[]>(capacity_);
@@ -190,10 +252,10 @@ std::size_t TraceWriter::begin_event(std::size_t most, std::uint32_t sequence, s
 
 void TraceWriter::end_packet(std::size_t packet) {
   encoder_.close(packet);
-  if (encoder_.size() >= kWriteBytes) flush();
+  if (encoder_.size() >= kWriteBytes) write_out();
 }
 
-void TraceWriter::flush() {
+void TraceWriter::write_out() {
   if (encoder_.size() != 0 && !error_) {
     if (Status status = file_.write(encoder_.data(), encoder_.size()); !status.ok()) {
       error_ = status.error();
@@ -202,6 +264,17 @@ void TraceWriter::flush() {
     }
   }
   encoder_.rewind(0);
+}
+
+void TraceWriter::release_all() {
+  for (ProcessIndex process = 0; process < processes_.size(); ++process) {
+    release(processes_[process], sequence_of(process));
+  }
+}
+
+void TraceWriter::flush() {
+  release_all();
+  write_out();
 }
 
 Status TraceWriter::finish() {
@@ -251,6 +324,94 @@ void TraceWriter::annotation(std::string_view name, std::uint64_t value) {
   encoder_.close(annotation);
 }
 
+TraceWriter::OpenEvent TraceWriter::begin_track_event(std::uint32_t sequence, std::uint64_t time,
+                                                      std::uint32_t type, std::uint32_t category,
+                                                      Iid name, std::uint32_t track) {
+  OpenEvent open;
+  open.packet = begin_event(kPacketBytes, sequence, kInterned, time);
+  open.event = encoder_.open(TracePacket::kTrackEventFieldNumber);
+  encoder_.field_varint(TrackEvent::kCategoryIidsFieldNumber, category);
+  encoder_.field_varint(TrackEvent::kTypeFieldNumber, type);
+  encoder_.field_varint(TrackEvent::kNameIidFieldNumber, name);
+  encoder_.field_varint(TrackEvent::kTrackUuidFieldNumber, track);
+  return open;
+}
+
+void TraceWriter::end_track_event(OpenEvent open) {
+  encoder_.close(open.event);
+  end_packet(open.packet);
+}
+
+void TraceWriter::number(Iid name, std::uint64_t value) {
+  if (value != 0) number_even_zero(name, value);
+}
+
+void TraceWriter::number_even_zero(Iid name, std::uint64_t value) {
+  const std::size_t annotation = encoder_.open(TrackEvent::kDebugAnnotationsFieldNumber);
+  encoder_.field_varint(pb::DebugAnnotation::kNameIidFieldNumber, name);
+  encoder_.field_varint(pb::DebugAnnotation::kUintValueFieldNumber, value);
+  encoder_.close(annotation);
+}
+
+void TraceWriter::string_number(Iid name, Iid value) {
+  if (value == 0) return;
+  const std::size_t annotation = encoder_.open(TrackEvent::kDebugAnnotationsFieldNumber);
+  encoder_.field_varint(pb::DebugAnnotation::kNameIidFieldNumber, name);
+  encoder_.field_varint(pb::DebugAnnotation::kStringValueIidFieldNumber, value);
+  encoder_.close(annotation);
+}
+
+void TraceWriter::correlation(std::uint32_t value) {
+  if (value != 0) encoder_.field_varint(TrackEvent::kCorrelationIdFieldNumber, value);
+}
+
+std::uint32_t TraceWriter::describe_track(const TrackPlace& place) {
+  const std::uint32_t track = ++last_track_;
+  const std::size_t packet =
+      begin_event(kPacketBytes + room_for(place.name) + room_for(place.description), place.sequence,
+                  0, start_ns_);
+  const std::size_t descriptor = encoder_.open(TracePacket::kTrackDescriptorFieldNumber);
+  encoder_.field_varint(TrackDescriptor::kUuidFieldNumber, track);
+  text(TrackDescriptor::kNameFieldNumber, place.name);
+  if (place.parent != 0) {
+    encoder_.field_varint(TrackDescriptor::kParentUuidFieldNumber, place.parent);
+  }
+  if (!place.description.empty()) {
+    text(TrackDescriptor::kDescriptionFieldNumber, place.description);
+  }
+  encoder_.close(descriptor);
+  end_packet(packet);
+  return track;
+}
+
+// The track among `lanes` on which nothing overlaps [start, end). Perfetto draws tracks of one name
+// and parent as one.
+std::uint32_t TraceWriter::lane(Lanes& lanes, std::uint64_t start, std::uint64_t end,
+                                const TrackPlace& place) {
+  for (Lane& lane : lanes) {
+    if (start >= lane.end) {
+      lane.end = end;
+      return lane.track;
+    }
+    if (end < lane.start) {
+      lane.start = start;
+      return lane.track;
+    }
+  }
+  // Beyond all reason; what is drawn there may be cut, what is recorded is not.
+  if (lanes.size() >= kMostLanes) return lanes.back().track;
+  lanes.push_back({describe_track(place), start, end});
+  return lanes.back().track;
+}
+
+void TraceWriter::sort_by_start(std::size_t count,
+                                const std::function<std::uint64_t(std::uint32_t)>& start) {
+  order_.resize(count);
+  std::iota(order_.begin(), order_.end(), 0U);
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return start(a) < start(b); });
+}
+
 // --- The run -------------------------------------------------------------------------------------
 
 void TraceWriter::preamble(const ClockReading& clocks, std::string_view profiler_version,
@@ -276,11 +437,46 @@ void TraceWriter::preamble(const ClockReading& clocks, std::string_view profiler
   encoder_.close(snapshot);
   packet_defaults();
   end_packet(packet);
-
   std::vector<TraceAttribute> all = {
       {std::string(kVersionAttribute), std::string(profiler_version)}};
   all.insert(all.end(), attributes.begin(), attributes.end());
   this->attributes(all);
+
+  const std::size_t names = begin_packet(8 * kPacketBytes, kRunSequence, kInterned);
+  const std::size_t data = encoder_.open(TracePacket::kInternedDataFieldNumber);
+  slice_names();
+  encoder_.close(data);
+  end_packet(names);
+}
+
+void TraceWriter::slice_names() {
+  for (const auto& [iid, name] : kCategoryNames) {
+    interned_name(InternedData::kEventCategoriesFieldNumber, iid, name);
+  }
+  for (const auto& [iid, name] : kAnnotationNames) {
+    interned_name(InternedData::kDebugAnnotationNamesFieldNumber, iid, name);
+  }
+}
+
+void TraceWriter::fact(std::uint32_t sequence, std::string_view json) {
+  if (facts_track_ == 0) {
+    facts_track_ = describe_track({kRunSequence, 0, kFacts, kFactsDescription});
+  }
+  const std::size_t packet = begin_event(kPacketBytes + room_for(json), sequence, 0, start_ns_);
+  const std::size_t event = encoder_.open(TracePacket::kTrackEventFieldNumber);
+  encoder_.field_varint(TrackEvent::kTypeFieldNumber, TrackEvent::TYPE_INSTANT);
+  encoder_.field_varint(TrackEvent::kTrackUuidFieldNumber, facts_track_);
+  text(TrackEvent::kNameFieldNumber, kFacts);
+  const std::size_t annotation = encoder_.open(TrackEvent::kDebugAnnotationsFieldNumber);
+  text(pb::DebugAnnotation::kNameFieldNumber, kFactText);
+  text(pb::DebugAnnotation::kStringValueFieldNumber, json);
+  encoder_.close(annotation);
+  encoder_.close(event);
+  end_packet(packet);
+}
+
+void TraceWriter::facts(std::string_view json) {
+  fact(kRunSequence, json);
 }
 
 void TraceWriter::packet_defaults() {
@@ -333,6 +529,7 @@ void TraceWriter::losses(const ChecksSummary& checks) {
 
 void TraceWriter::summary(std::string_view json) {
   namespace names = trace_summary;
+  release_all();
   std::string valid;
   json = valid_utf8(json, valid);
   const std::uint32_t track = ++last_track_;
@@ -381,8 +578,7 @@ void TraceWriter::open_process_sequence(std::uint32_t sequence) {
   const std::size_t packet = begin_event(8 * kPacketBytes, sequence, kCleared, start_ns_);
   packet_defaults();
   const std::size_t data = encoder_.open(TracePacket::kInternedDataFieldNumber);
-  interned_name(InternedData::kEventCategoriesFieldNumber, kCudaCategory, "cuda");
-  interned_name(InternedData::kDebugAnnotationNamesFieldNumber, kResultName, "result");
+  slice_names();
   const auto stage = [&](Iid iid, std::string_view name, std::uint32_t category) {
     const std::size_t entry = encoder_.open(InternedData::kGpuSpecificationsFieldNumber);
     encoder_.field_varint(Specification::kIidFieldNumber, iid);
@@ -459,12 +655,19 @@ TraceWriter::ProcessState& TraceWriter::process_state(const Catalog& catalog,
     open_process_sequence(sequence_of(process));
     describe_process(catalog.processes[process], sequence_of(process), state.track);
     describe_driver(catalog.processes[process]);
+    fact(sequence_of(process), process_fact(catalog.processes[process]));
   }
   return state;
 }
 
 void TraceWriter::process(const Catalog& catalog, ProcessIndex process) {
   process_state(catalog, process);
+}
+
+void TraceWriter::process_facts(const Catalog& catalog, ProcessIndex process) {
+  process_state(catalog, process);
+  describe_driver(catalog.processes[process]);
+  fact(sequence_of(process), process_fact(catalog.processes[process]));
 }
 
 void TraceWriter::describe_thread(const Catalog& catalog, ThreadIndex thread, std::uint32_t track) {
@@ -484,22 +687,22 @@ void TraceWriter::describe_thread(const Catalog& catalog, ThreadIndex thread, st
   end_packet(packet);
 }
 
-std::uint32_t TraceWriter::thread_track(const Catalog& catalog, ThreadIndex thread) {
-  std::uint32_t& track = at(thread_tracks_, thread);
-  if (track == 0) {
+TraceWriter::ThreadState& TraceWriter::thread_state(const Catalog& catalog, ThreadIndex thread) {
+  ThreadState& state = at(threads_, thread);
+  if (state.track == 0) {
     process_state(catalog, catalog.threads[thread].process);
-    track = ++last_track_;
-    describe_thread(catalog, thread, track);
+    state.track = ++last_track_;
+    describe_thread(catalog, thread, state.track);
   }
-  return track;
+  return state;
 }
 
 void TraceWriter::thread(const Catalog& catalog, ThreadIndex thread) {
   // The same track again: a second one would be taken for another thread with this id.
-  if (thread < thread_tracks_.size() && thread_tracks_[thread] != 0) {
-    describe_thread(catalog, thread, thread_tracks_[thread]);
+  if (thread < threads_.size() && threads_[thread].track != 0) {
+    describe_thread(catalog, thread, threads_[thread].track);
   } else {
-    thread_track(catalog, thread);
+    thread_state(catalog, thread);
   }
 }
 
@@ -531,6 +734,9 @@ void TraceWriter::list_devices(const Catalog& catalog) {
     };
     extra("memory_bytes", device.memory_bytes);
     extra("multiprocessors", device.multiprocessors);
+    extra("ordinal", device.ordinal);
+    extra("compute_capability_major", device.compute_capability_major);
+    extra("compute_capability_minor", device.compute_capability_minor);
     encoder_.close(gpu);
   }
   encoder_.close(info);
@@ -606,8 +812,9 @@ TraceWriter::Iid TraceWriter::queue_context(const Catalog& catalog, QueueIndex q
   const std::string owner = std::string(process_name(process)) + " " + std::to_string(process.pid);
   const std::string context = "context " + std::to_string(entry.context);
   const std::string stream = std::to_string(entry.stream);
+  const std::string named = entry.name.empty() ? "" : " " + entry.name;
   const std::string name =
-      "Stream " + stream + " (" + owner + (is_second ? ", " + context : "") + ")";
+      "Stream " + stream + named + " (" + owner + (is_second ? ", " + context : "") + ")";
   const std::string description = "Stream " + stream + " of " + context + " on GPU " +
                                   std::to_string(entry.device) + ", process " + owner +
                                   ", with CUPTI's ids.";
@@ -630,6 +837,12 @@ TraceWriter::Iid TraceWriter::queue_context(const Catalog& catalog, QueueIndex q
   encoder_.close(specification);
   encoder_.close(data);
   end_packet(packet);
+  fact(sequence_of(entry.process), dump({{"queue",
+                                          {{"iid", kFirstQueue + queue},
+                                           {"device", entry.device},
+                                           {"context", entry.context},
+                                           {"stream", entry.stream},
+                                           {"name", entry.name}}}}));
   return known;
 }
 
@@ -644,8 +857,16 @@ TraceWriter::Iid TraceWriter::api_name(const Catalog& catalog, ProcessIndex proc
     iid = ++state.last_event_name;
     std::string_view name;
     if (is_known) name = catalog.api_functions[function].name;
-    if (name.empty()) name = "CUDA call";
+    if (name.empty()) name = kUnknownCallName;
     define_name(sequence_of(process), InternedData::kEventNamesFieldNumber, iid, name);
+    if (is_known) {
+      const ApiFunction& entry = catalog.api_functions[function];
+      fact(sequence_of(process), dump({{"function",
+                                        {{"iid", iid},
+                                         {"domain", static_cast<std::uint32_t>(entry.domain)},
+                                         {"id", entry.callback_id},
+                                         {"raw", entry.raw_name}}}}));
+    }
   }
   return iid;
 }
@@ -692,15 +913,15 @@ TraceWriter::Iid TraceWriter::kernel(const Catalog& catalog, ProcessIndex proces
     value_field();
     encoder_.close(argument);
   };
-  const auto number = [&](Argument name, std::uint64_t value) {
+  const auto constant_number = [&](Argument name, std::uint64_t value) {
     constant(name, [&] { encoder_.field_varint(ComputeArgument::kUintValueFieldNumber, value); });
   };
-  number(kDevice, device);
-  number(kProcessId, catalog.processes[process].pid);
+  constant_number(kDeviceArgument, device);
+  constant_number(kProcessId, catalog.processes[process].pid);
   constant(kProcessName, [&] { text(ComputeArgument::kStringValueFieldNumber, owner); });
-  number(kRegisters, entry.registers);
-  number(kStaticShared, entry.static_shared_bytes);
-  number(kLocalMemory, entry.local_bytes);
+  constant_number(kRegisters, entry.registers);
+  constant_number(kStaticShared, entry.static_shared_bytes);
+  constant_number(kLocalMemory, entry.local_bytes);
   encoder_.close(kernel);
   encoder_.close(data);
   end_packet(packet);
@@ -708,8 +929,11 @@ TraceWriter::Iid TraceWriter::kernel(const Catalog& catalog, ProcessIndex proces
 }
 
 TraceWriter::Iid TraceWriter::copy_name(ProcessIndex process, const Operation& copy) {
-  const std::uint32_t key = (std::uint32_t{copy.copy_kind} << 16) |
-                            (std::uint32_t{copy.source_kind} << 8) | copy.destination_kind;
+  const bool is_set = copy.kind == OperationKind::kMemset;
+  const std::uint64_t key = (std::uint64_t{is_set} << 33) |
+                            (std::uint64_t{copy.asynchronous} << 32) |
+                            (std::uint64_t{copy.copy_kind} << 16) |
+                            (std::uint64_t{copy.source_kind} << 8) | copy.destination_kind;
   ProcessState& state = processes_[process];
   for (const auto& [known, iid] : state.copy_names) {
     if (known == key) return iid;
@@ -717,9 +941,54 @@ TraceWriter::Iid TraceWriter::copy_name(ProcessIndex process, const Operation& c
   const Iid iid = ++state.last_event_name;
   state.copy_names.emplace_back(key, iid);
   define_name(sequence_of(process), InternedData::kEventNamesFieldNumber, iid,
-              "Memcpy " + copy_kind_name(copy.copy_kind) + " (" +
-                  memory_kind_name(copy.source_kind) + " -> " +
-                  memory_kind_name(copy.destination_kind) + ")");
+              is_set ? "Memset"
+                     : "Memcpy " + copy_kind_name(copy.copy_kind) + " (" +
+                           memory_kind_name(copy.source_kind) + " -> " +
+                           memory_kind_name(copy.destination_kind) + ")");
+  fact(sequence_of(process), dump({{"copy",
+                                    {{"iid", iid},
+                                     {"kind", copy.copy_kind},
+                                     {"source", copy.source_kind},
+                                     {"destination", copy.destination_kind},
+                                     {"asynchronous", copy.asynchronous}}}}));
+  return iid;
+}
+
+TraceWriter::Iid TraceWriter::fixed_name(std::uint32_t sequence, std::string_view name) {
+  if (sequence == kRunSequence) return cause_name(name);
+  ProcessState& state = processes_[sequence - kFirstProcessSequence];
+  for (const auto& [known, iid] : state.fixed_names) {
+    if (known == name) return iid;
+  }
+  const Iid iid = ++state.last_event_name;
+  state.fixed_names.emplace_back(name, iid);
+  define_name(sequence, InternedData::kEventNamesFieldNumber, iid, name);
+  return iid;
+}
+
+TraceWriter::Iid TraceWriter::text_name(const Catalog& catalog, ProcessIndex process, TextId text) {
+  if (text >= catalog.texts.size()) return fixed_name(sequence_of(process), "(no message)");
+  ProcessState& state = processes_[process];
+  Iid& iid = at(state.texts, text);
+  if (iid == 0) {
+    iid = ++state.last_event_name;
+    define_name(sequence_of(process), InternedData::kEventNamesFieldNumber, iid,
+                catalog.texts[text]);
+  }
+  return iid;
+}
+
+// 0 = the default domain.
+TraceWriter::Iid TraceWriter::domain_name(const Catalog& catalog, ProcessIndex process,
+                                          DomainId domain) {
+  if (domain == 0 || domain >= catalog.nvtx_domains.size()) return 0;
+  ProcessState& state = processes_[process];
+  Iid& iid = at(state.domains, domain);
+  if (iid == 0) {
+    iid = ++state.last_string;
+    define_name(sequence_of(process), InternedData::kDebugAnnotationStringValuesFieldNumber, iid,
+                catalog.nvtx_domains[domain]);
+  }
   return iid;
 }
 
@@ -759,6 +1028,7 @@ void TraceWriter::operations(const Catalog& catalog, std::span<const Operation> 
 void TraceWriter::operation(const Catalog& catalog, const Operation& operation) {
   if (!is_writable(operation.start, operation.end) || operation.queue >= catalog.queues.size()) {
     ++left_out_;
+    if (operation.queue < catalog.queues.size()) untimed_operation(catalog, operation);
     return;
   }
   const Queue& queue = catalog.queues[operation.queue];
@@ -774,6 +1044,8 @@ void TraceWriter::operation(const Catalog& catalog, const Operation& operation) 
     }
   } else if (operation.kind == OperationKind::kMemcpy) {
     stage = kFirstCopyStage + (operation.copy_kind < kCopyKinds ? operation.copy_kind : 0);
+    name = copy_name(queue.process, operation);
+  } else {
     name = copy_name(queue.process, operation);
   }
 
@@ -818,9 +1090,9 @@ void TraceWriter::launch(const Queue& queue, const Operation& operation) {
     if (operation.dynamic_shared_bytes != 0) {
       argument(kDynamicShared, operation.dynamic_shared_bytes);
     }
-    if (operation.function == kNone) argument(kDevice, queue.device);
+    if (operation.function == kNone) argument(kDeviceArgument, queue.device);
   } else {
-    argument(kDevice, queue.device);
+    argument(kDeviceArgument, queue.device);
     argument(kBytes, operation.bytes);
     const std::uint64_t duration = operation.end - operation.start;
     if (duration != 0 && operation.kind == OperationKind::kMemcpy) {
@@ -833,7 +1105,7 @@ void TraceWriter::launch(const Queue& queue, const Operation& operation) {
       argument(kDestinationDevice, operation.destination_device);
     }
   }
-  argument(kStream, queue.stream);
+  argument(kStreamArgument, queue.stream);
   if (operation.graph != 0) {
     argument(kGraph, operation.graph);
     argument(kGraphNode, operation.graph_node);
@@ -841,51 +1113,317 @@ void TraceWriter::launch(const Queue& queue, const Operation& operation) {
   encoder_.close(launch);
 }
 
-void TraceWriter::api_calls(const Catalog& catalog, std::span<const ApiCall> calls) {
-  // Of events at one nanosecond the earlier in the file counts as the earlier in time, so callers
-  // must come before what they call. CUPTI delivers them in the order in which they ended.
-  order_.resize(calls.size());
-  std::iota(order_.begin(), order_.end(), 0U);
-  std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) {
-    const ApiCall& x = calls[a];
-    const ApiCall& y = calls[b];
-    return std::tie(x.thread, x.start, y.end, b) < std::tie(y.thread, y.start, x.end, a);
-  });
-  for (const std::uint32_t index : order_) api_call(catalog, calls[index]);
+// That it was submitted and never seen to run matters to the launches that seem to have no
+// operation.
+void TraceWriter::untimed_operation(const Catalog& catalog, const Operation& operation) {
+  const Queue& queue = catalog.queues[operation.queue];
+  queue_context(catalog, operation.queue);
+  const std::uint32_t sequence = sequence_of(queue.process);
+  const OpenEvent open = begin_track_event(sequence, last_ns_, TrackEvent::TYPE_INSTANT, kUntimed,
+                                           fixed_name(sequence, "operation without times"),
+                                           events_track(queue.process));
+  correlation(operation.correlation);
+  number(kQueue, kFirstQueue + operation.queue);
+  number(kFrom, operation.start);
+  number(kTo, operation.end);
+  number(kKind, static_cast<std::uint64_t>(operation.kind));
+  end_track_event(open);
 }
 
-void TraceWriter::api_call(const Catalog& catalog, const ApiCall& call) {
-  if (!is_writable(call.start, call.end) || call.thread >= catalog.threads.size()) {
-    ++left_out_;
-    return;
+void TraceWriter::api_calls(const Catalog& catalog, std::span<const ApiCall> calls) {
+  ProcessIndex process = kNone;
+  std::size_t held_before = 0;
+  for (const ApiCall& call : calls) {
+    if (!is_writable(call.start, call.end) || call.thread >= catalog.threads.size()) {
+      ++left_out_;
+      continue;
+    }
+    const ProcessIndex owner = catalog.threads[call.thread].process;
+    if (owner != process) {  // a batch is of one process, as a rule
+      if (process != kNone) hold_back(process, held_before);
+      process = owner;
+      held_before = process_state(catalog, process).held_back.size();
+    }
+    Slice slice;
+    slice.start = call.start;
+    slice.end = call.end;
+    slice.track = thread_state(catalog, call.thread).track;
+    slice.thread = call.thread;
+    slice.name = api_name(catalog, process, call.function);
+    slice.category = category_of(catalog, call.function);
+    slice.correlation = call.correlation;
+    slice.result = call.result;
+    slice.has_arrows = call.correlation != 0 && submits_work(catalog, call.function);
+    processes_[process].held_back.push_back(slice);
   }
-  const ProcessIndex process = catalog.threads[call.thread].process;
-  const std::uint32_t track = thread_track(catalog, call.thread);
-  const Iid name = api_name(catalog, process, call.function);
+  if (process != kNone) hold_back(process, held_before);
+}
 
-  const std::uint32_t sequence = sequence_of(process);
-  const std::size_t packet = begin_event(kPacketBytes, sequence, kInterned, call.start);
-  const std::size_t event = encoder_.open(TracePacket::kTrackEventFieldNumber);
-  encoder_.field_varint(TrackEvent::kCategoryIidsFieldNumber, kCudaCategory);
-  encoder_.field_varint(TrackEvent::kTypeFieldNumber, TrackEvent::TYPE_SLICE_BEGIN);
-  encoder_.field_varint(TrackEvent::kNameIidFieldNumber, name);
-  encoder_.field_varint(TrackEvent::kTrackUuidFieldNumber, track);
-  if (call.result != 0) {
-    const std::size_t result = encoder_.open(TrackEvent::kDebugAnnotationsFieldNumber);
-    encoder_.field_varint(pb::DebugAnnotation::kNameIidFieldNumber, kResultName);
-    encoder_.field_varint(pb::DebugAnnotation::kUintValueFieldNumber, call.result);
-    encoder_.close(result);
+std::uint32_t TraceWriter::nvtx_track(const Catalog& catalog, ThreadIndex thread, DomainId domain) {
+  ThreadState& state = thread_state(catalog, thread);
+  // Ranges of two domains need not nest, so each has its track; the first one gets the thread's.
+  if (state.domain == kNone) state.domain = domain;
+  if (state.domain == domain) return state.track;
+  for (const auto& [known, track] : state.other_domains) {
+    if (known == domain) return track;
   }
-  if (call.correlation != 0 && submits_work(catalog, call.function)) {
+  const bool is_named = domain != 0 && domain < catalog.nvtx_domains.size();
+  const std::string name = "NVTX " + (is_named ? catalog.nvtx_domains[domain] : "default domain") +
+                           " (" + thread_name(catalog.threads[thread]) + ")";
+  const std::uint32_t sequence = sequence_of(catalog.threads[thread].process);
+  const std::uint32_t track = describe_track({sequence, state.track, name, {}});
+  state.other_domains.emplace_back(domain, track);
+  return track;
+}
+
+void TraceWriter::nvtx_ranges(const Catalog& catalog, std::span<const NvtxRange> ranges) {
+  std::vector<std::uint32_t> order(ranges.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::tie(ranges[a].start, ranges[b].end, a) <
+           std::tie(ranges[b].start, ranges[a].end, b);
+  });
+  for (const std::uint32_t index : order) {
+    const NvtxRange& range = ranges[index];
+    if (!is_writable(range.start, range.end) || range.thread >= catalog.threads.size()) {
+      ++left_out_;
+      continue;
+    }
+    if (!range.is_nested) {
+      start_end_range(catalog, range);
+      continue;
+    }
+    const ProcessIndex process = catalog.threads[range.thread].process;
+    Slice slice;
+    slice.start = range.start;
+    slice.end = range.end;
+    slice.track = nvtx_track(catalog, range.thread, range.domain);
+    slice.thread = range.thread;
+    slice.name = text_name(catalog, process, range.text);
+    slice.category = kNvtx;
+    slice.domain = domain_name(catalog, process, range.domain);
+    slice.is_unclosed = range.end_thread == kNone;
+    slice.is_unnamed = range.text >= catalog.texts.size();
+    ProcessState& state = processes_[process];
+    state.held_back.push_back(slice);
+    if (state.held_back.size() > kMostHeldBack) release(state, sequence_of(process));
+  }
+}
+
+void TraceWriter::start_end_range(const Catalog& catalog, const NvtxRange& range) {
+  const ProcessIndex process = catalog.threads[range.thread].process;
+  ProcessState& state = process_state(catalog, process);
+  const std::uint32_t sequence = sequence_of(process);
+  const Iid name = text_name(catalog, process, range.text);
+  const Iid domain = domain_name(catalog, process, range.domain);
+  const std::uint32_t track = lane(state.ranges, range.start, range.end,
+                                   {sequence, state.track, "NVTX start/end", kRangesDescription});
+  thread_state(catalog, range.thread);
+  const bool has_end = range.end_thread < catalog.threads.size();
+  if (has_end) thread_state(catalog, range.end_thread);
+  const OpenEvent open = begin_track_event(sequence, range.start, TrackEvent::TYPE_SLICE_BEGIN,
+                                           kNvtxStartEnd, name, track);
+  string_number(kDomain, domain);
+  number(kThread, catalog.threads[range.thread].tid);
+  if (!has_end) number(kUnclosed, 1);
+  if (has_end && range.end_thread != range.thread) {
+    number(kEndThread, catalog.threads[range.end_thread].tid);
+  }
+  if (range.text >= catalog.texts.size()) number(kUnnamed, 1);
+  end_track_event(open);
+  slice_end(sequence, range.end, track);
+}
+
+void TraceWriter::nvtx_marks(const Catalog& catalog, std::span<const NvtxEvent> events) {
+  for (const NvtxEvent& event : events) {
+    if (event.kind != NvtxKind::kMark) continue;
+    if (!is_writable(event.time, event.time) || event.thread >= catalog.threads.size()) {
+      ++left_out_;
+      continue;
+    }
+    const ProcessIndex process = catalog.threads[event.thread].process;
+    const std::uint32_t track = thread_state(catalog, event.thread).track;
+    const Iid name = text_name(catalog, process, event.text);
+    const Iid domain = domain_name(catalog, process, event.domain);
+    const OpenEvent open = begin_track_event(sequence_of(process), event.time,
+                                             TrackEvent::TYPE_INSTANT, kNvtx, name, track);
+    string_number(kDomain, domain);
+    if (event.text >= catalog.texts.size()) number(kUnnamed, 1);
+    end_track_event(open);
+  }
+}
+
+void TraceWriter::syncs(const Catalog& catalog, std::span<const SyncRecord> syncs) {
+  sort_by_start(syncs.size(), [&](std::uint32_t i) { return syncs[i].start; });
+  for (const std::uint32_t index : order_) {
+    const SyncRecord& sync = syncs[index];
+    if (!is_writable(sync.start, sync.end) || sync.process >= catalog.processes.size()) {
+      ++left_out_;
+      continue;
+    }
+    ProcessState& state = process_state(catalog, sync.process);
+    const std::uint32_t sequence = sequence_of(sync.process);
+    const Iid name = fixed_name(sequence, sync_name(sync.kind));
+    const std::uint32_t track =
+        lane(state.syncs, sync.start, sync.end,
+             {sequence, state.track, "CUDA synchronization", kSyncDescription});
+    const OpenEvent open =
+        begin_track_event(sequence, sync.start, TrackEvent::TYPE_SLICE_BEGIN, kSync, name, track);
+    correlation(sync.correlation);
+    number(kKind, static_cast<std::uint64_t>(sync.kind));
+    number(kContext, sync.context);
+    number(kStream, sync.stream);
+    number(kEvent, sync.event);
+    end_track_event(open);
+    last_ns_ = std::max(last_ns_, sync.end);
+    slice_end(sequence, sync.end, track);
+  }
+}
+
+void TraceWriter::overheads(const Catalog& catalog, std::span<const OverheadRecord> overheads) {
+  sort_by_start(overheads.size(), [&](std::uint32_t i) { return overheads[i].start; });
+  for (const std::uint32_t index : order_) {
+    const OverheadRecord& overhead = overheads[index];
+    if (!is_writable(overhead.start, overhead.end)) {
+      ++left_out_;
+      continue;
+    }
+    std::uint32_t sequence = kRunSequence;
+    std::uint32_t track = 0;
+    if (overhead.thread < catalog.threads.size()) {
+      const Thread& thread = catalog.threads[overhead.thread];
+      sequence = sequence_of(thread.process);
+      ThreadState& state = thread_state(catalog, overhead.thread);
+      const std::string name = "overhead (" + thread_name(thread) + ")";
+      track = lane(state.overheads, overhead.start, overhead.end,
+                   {sequence, state.track, name, kOverheadDescription});
+    } else {
+      track = lane(overheads_, overhead.start, overhead.end,
+                   {sequence, 0, "overhead", kOverheadDescription});
+    }
+    const Iid name = fixed_name(sequence, overhead_name(overhead.kind));
+    const OpenEvent open = begin_track_event(sequence, overhead.start, TrackEvent::TYPE_SLICE_BEGIN,
+                                             kOverhead, name, track);
+    correlation(overhead.correlation);
+    number(kKind, static_cast<std::uint64_t>(overhead.kind));
+    end_track_event(open);
+    slice_end(sequence, overhead.end, track);
+  }
+}
+
+std::uint32_t TraceWriter::events_track(ProcessIndex process) {
+  ProcessState& state = processes_[process];
+  if (state.events_track == 0) {
+    state.events_track = describe_track(
+        {sequence_of(process), state.track, "records without a time", kEventsDescription});
+  }
+  return state.events_track;
+}
+
+void TraceWriter::event_records(const Catalog& catalog, std::span<const EventRecord> events) {
+  for (const EventRecord& event : events) {
+    if (event.process >= catalog.processes.size()) {
+      ++left_out_;
+      continue;
+    }
+    process_state(catalog, event.process);
+    const std::uint32_t sequence = sequence_of(event.process);
+    const std::uint32_t track = events_track(event.process);
+    const Iid name = fixed_name(sequence, "event recorded");
+    const OpenEvent open =
+        begin_track_event(sequence, last_ns_, TrackEvent::TYPE_INSTANT, kEventRecord, name, track);
+    correlation(event.correlation);
+    number(kContext, event.context);
+    number(kStream, event.stream);
+    number(kEvent, event.event);
+    end_track_event(open);
+  }
+}
+
+void TraceWriter::hole(ProcessIndex process, std::uint64_t start, std::uint64_t end,
+                       std::uint64_t count) {
+  const bool is_known = process < processes_.size() && processes_[process].track != 0;
+  const std::uint32_t sequence = is_known ? sequence_of(process) : kRunSequence;
+  const std::uint32_t parent = is_known ? processes_[process].track : 0;
+  Lanes& lanes = is_known ? processes_[process].holes : holes_;
+  const Iid name = fixed_name(sequence, "not recorded");
+  const bool is_slice = is_writable(start, end);
+  const std::uint64_t from = is_slice ? start : last_ns_;
+  const std::uint64_t to = is_slice ? end : last_ns_;
+  const std::uint32_t track =
+      lane(lanes, from, to, {sequence, parent, "not recorded", kHoleDescription});
+  const OpenEvent open =
+      begin_track_event(sequence, from, TrackEvent::TYPE_SLICE_BEGIN, kHole, name, track);
+  number(kCount, count);
+  if (!is_slice) {
+    // 0 is a value here: it says that the slice's own times are not meant.
+    number_even_zero(kFrom, start);
+    number_even_zero(kTo, end);
+  }
+  end_track_event(open);
+  slice_end(sequence, to, track);
+}
+
+// `held_before`: so many slices have waited for one batch and are due.
+void TraceWriter::hold_back(ProcessIndex process, std::size_t held_before) {
+  ProcessState& state = processes_[process];
+  std::vector<Slice>& held = state.held_back;
+  const std::uint32_t sequence = sequence_of(process);
+  // All that is due, and what must come before it.
+  order_.resize(held.size());
+  std::iota(order_.begin(), order_.end(), 0U);
+  std::sort(order_.begin(), order_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return comes_first(held[a], a, held[b], b); });
+  std::size_t begin = 0;
+  while (begin < order_.size()) {
+    std::size_t end = begin;
+    std::size_t due = begin;
+    const std::uint32_t track = held[order_[begin]].track;
+    for (; end < order_.size() && held[order_[end]].track == track; ++end) {
+      if (order_[end] < held_before) due = end + 1;
+    }
+    if (end - due > kMostHeldBack) due = end - kMostHeldBack;
+    for (std::size_t i = begin; i < due; ++i) {
+      slice(sequence, held[order_[i]]);
+      held[order_[i]].track = 0;  // written
+    }
+    begin = end;
+  }
+  std::erase_if(held, [](const Slice& entry) { return entry.track == 0; });
+}
+
+void TraceWriter::release(ProcessState& state, std::uint32_t sequence) {
+  std::vector<Slice>& held = state.held_back;
+  order_.resize(held.size());
+  std::iota(order_.begin(), order_.end(), 0U);
+  std::sort(order_.begin(), order_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return comes_first(held[a], a, held[b], b); });
+  for (const std::uint32_t index : order_) slice(sequence, held[index]);
+  held.clear();
+}
+
+void TraceWriter::slice(std::uint32_t sequence, const Slice& slice) {
+  const OpenEvent open = begin_track_event(sequence, slice.start, TrackEvent::TYPE_SLICE_BEGIN,
+                                           slice.category, slice.name, slice.track);
+  number(kResult, slice.result);
+  string_number(kDomain, slice.domain);
+  if (slice.is_unclosed) number(kUnclosed, 1);
+  if (slice.is_unnamed) number(kUnnamed, 1);
+  // Of a call and the calls nested in it that share its id, the outermost has the arrows.
+  std::uint32_t& arrows = threads_[slice.thread].arrow_correlation;
+  if (slice.has_arrows && slice.correlation != arrows) {
+    arrows = slice.correlation;
     const std::size_t correlation = encoder_.open(TrackEvent::kGpuCorrelationFieldNumber);
     encoder_.field_varint(pb::GpuCorrelation::kRenderStageSubmissionEventIdsFieldNumber,
-                          event_id(process, call.correlation));
+                          event_id(sequence - kFirstProcessSequence, slice.correlation));
     encoder_.close(correlation);
     encoder_.field_varint(TrackEvent::kGpuApiFieldNumber, pb::GPU_API_CUDA);
+  } else {
+    correlation(slice.correlation);
   }
-  encoder_.close(event);
-  end_packet(packet);
-  slice_end(sequence, call.end, track);
+  end_track_event(open);
+  last_ns_ = std::max(last_ns_, slice.end);
+  slice_end(sequence, slice.end, slice.track);
 }
 
 void TraceWriter::slice_end(std::uint32_t sequence, std::uint64_t time, std::uint32_t track) {

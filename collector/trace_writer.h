@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -63,15 +64,27 @@ class TraceWriter {
   // Describes a process or thread; needed only when there may be no record of it, or again when a
   // thread's name has changed.
   void process(const Catalog& catalog, ProcessIndex process);
+  // What is known of a described process now: it may start CUDA long after it said hello.
+  void process_facts(const Catalog& catalog, ProcessIndex process);
   void thread(const Catalog& catalog, ThreadIndex thread);
   // Lists all devices anew; needed when `device` was named only after it had been used.
   void device(const Catalog& catalog, DeviceIndex device);
 
   // Records without valid times, and those whose queue or thread is unknown, are left out and
-  // counted. Calls of one batch may come in any order; where calls of several batches begin at the
-  // same nanosecond on one thread, the enclosing one must come first.
+  // counted. Records of one batch may come in any order.
   void operations(const Catalog& catalog, std::span<const Operation> operations);
+  // Calls and push/pop ranges share the track of their thread. They are held back until the next
+  // batch of their process (or `flush`): of slices that begin at the same nanosecond the enclosing
+  // one, which ended later and thus arrives later, must come first in the file.
   void api_calls(const Catalog& catalog, std::span<const ApiCall> calls);
+  void nvtx_ranges(const Catalog& catalog, std::span<const NvtxRange> ranges);
+  void nvtx_marks(const Catalog& catalog, std::span<const NvtxEvent> events);  // others: ignored
+  void syncs(const Catalog& catalog, std::span<const SyncRecord> syncs);
+  void overheads(const Catalog& catalog, std::span<const OverheadRecord> overheads);
+  // They have no time; what they have is for who reads the trace with trace_events.h.
+  void event_records(const Catalog& catalog, std::span<const EventRecord> events);
+  // `count` records of `process` that began in [start, end) were lost.
+  void hole(ProcessIndex process, std::uint64_t start, std::uint64_t end, std::uint64_t count);
   std::uint64_t left_out() const { return left_out_; }  // records
 
   // A stretch [start, end) in which `device` was idle for one cause. Those of one device must not
@@ -81,11 +94,14 @@ class TraceWriter {
   // From `time` on until the next value: how much of its time the device worked, 0 to 100.
   void busy_percent(const Catalog& catalog, DeviceIndex device, std::uint64_t time, double percent);
 
+  // Facts about the run for who reads the events, as trace_facts.h makes them.
+  void facts(std::string_view json);
+
   // At the end: everything lost, as attributes, and the summary document.
   void losses(const ChecksSummary& checks);
   void summary(std::string_view json);
 
-  // Hands over to the file what is buffered, at a packet boundary.
+  // Hands over to the file what is buffered or held back, at a packet boundary.
   void flush();
   // Flushes and closes the file; returns the first error there was.
   Status finish();
@@ -100,6 +116,39 @@ class TraceWriter {
  private:
   using Iid = std::uint32_t;  // 0 = not defined yet
 
+  // Tracks of one name, for slices that may overlap: each holds slices that do not.
+  struct Lane {
+    std::uint32_t track = 0;
+    std::uint64_t start = 0;  // of its first slice
+    std::uint64_t end = 0;    // of its last
+  };
+  using Lanes = std::vector<Lane>;
+  // A call or a push/pop range, with everything named that it refers to.
+  struct Slice {
+    std::uint64_t start = 0;
+    std::uint64_t end = 0;
+    std::uint32_t track = 0;
+    ThreadIndex thread = kNone;
+    Iid name = 0;
+    std::uint32_t category = 0;
+    std::uint32_t correlation = 0;
+    std::uint32_t result = 0;
+    Iid domain = 0;
+    bool has_arrows = false;
+    bool is_unclosed = false;
+    bool is_unnamed = false;
+  };
+  struct TrackPlace {
+    std::uint32_t sequence = 0;
+    std::uint32_t parent = 0;  // 0 = none
+    std::string_view name;
+    std::string_view description;
+  };
+  struct OpenEvent {
+    std::size_t packet = 0;
+    std::size_t event = 0;
+  };
+
   struct ProcessState {
     std::uint32_t track = 0;  // 0 = not described yet
     Iid last_event_name = 0;
@@ -108,7 +157,23 @@ class TraceWriter {
     Iid unknown_api = 0;
     std::vector<Iid> kernel_names;                          // by kernel function
     std::vector<std::vector<Iid>> kernels;                  // by device, kernel function
-    std::vector<std::pair<std::uint32_t, Iid>> copy_names;  // by kind and memory kinds; few
+    std::vector<std::pair<std::uint64_t, Iid>> copy_names;  // by kind and memory kinds; few
+    std::vector<std::pair<std::string, Iid>> fixed_names;   // of waits and the like; few
+    std::vector<Iid> texts;                                 // NVTX messages, by text
+    std::vector<Iid> domains;                               // debug_annotation_string_values
+    Iid last_string = 0;
+    Lanes syncs;
+    Lanes ranges;  // start/end
+    Lanes holes;
+    std::uint32_t events_track = 0;
+    std::vector<Slice> held_back;
+  };
+  struct ThreadState {
+    std::uint32_t track = 0;  // 0 = not described yet
+    DomainId domain = kNone;  // the NVTX domain whose ranges are on the thread's own track
+    std::vector<std::pair<DomainId, std::uint32_t>> other_domains;  // and their tracks
+    std::uint32_t arrow_correlation = 0;                            // of the last call with arrows
+    Lanes overheads;
   };
   struct ContextState {
     ProcessIndex process = kNone;
@@ -132,14 +197,27 @@ class TraceWriter {
   void define_name(std::uint32_t sequence, std::uint32_t field, Iid iid, std::string_view name);
   void argument(Iid name, std::uint64_t value);
 
+  OpenEvent begin_track_event(std::uint32_t sequence, std::uint64_t time, std::uint32_t type,
+                              std::uint32_t category, Iid name, std::uint32_t track);
+  void end_track_event(OpenEvent open);
+  void number(Iid name, std::uint64_t value);  // an annotation, unless zero
+  void number_even_zero(Iid name, std::uint64_t value);
+  void string_number(Iid name, Iid value);  // an annotation with an interned text, unless 0
+  void correlation(std::uint32_t value);
+  std::uint32_t describe_track(const TrackPlace& place);
+  std::uint32_t lane(Lanes& lanes, std::uint64_t start, std::uint64_t end, const TrackPlace& place);
+  void fact(std::uint32_t sequence, std::string_view json);
+  void write_out();
+
   void packet_defaults();
+  void slice_names();
   void list_devices(const Catalog& catalog);
   void open_process_sequence(std::uint32_t sequence);
   void describe_process(const Process& process, std::uint32_t sequence, std::uint32_t track);
   void describe_driver(const Process& process);
   void describe_thread(const Catalog& catalog, ThreadIndex thread, std::uint32_t track);
   ProcessState& process_state(const Catalog& catalog, ProcessIndex process);
-  std::uint32_t thread_track(const Catalog& catalog, ThreadIndex thread);
+  ThreadState& thread_state(const Catalog& catalog, ThreadIndex thread);
   Iid queue_context(const Catalog& catalog, QueueIndex queue);
   Iid api_name(const Catalog& catalog, ProcessIndex process, FunctionIndex function);
   Iid kernel_name(const Catalog& catalog, ProcessIndex process, FunctionIndex function);
@@ -152,7 +230,18 @@ class TraceWriter {
 
   void operation(const Catalog& catalog, const Operation& operation);
   void launch(const Queue& queue, const Operation& operation);
-  void api_call(const Catalog& catalog, const ApiCall& call);
+  Iid fixed_name(std::uint32_t sequence, std::string_view name);
+  Iid text_name(const Catalog& catalog, ProcessIndex process, TextId text);
+  Iid domain_name(const Catalog& catalog, ProcessIndex process, DomainId domain);
+  std::uint32_t nvtx_track(const Catalog& catalog, ThreadIndex thread, DomainId domain);
+  std::uint32_t events_track(ProcessIndex process);
+  void untimed_operation(const Catalog& catalog, const Operation& operation);
+  void start_end_range(const Catalog& catalog, const NvtxRange& range);
+  void hold_back(ProcessIndex process, std::size_t held_before);
+  void release_all();
+  void release(ProcessState& state, std::uint32_t sequence);
+  void slice(std::uint32_t sequence, const Slice& slice);
+  void sort_by_start(std::size_t count, const std::function<std::uint64_t(std::uint32_t)>& start);
   void slice_end(std::uint32_t sequence, std::uint64_t time, std::uint32_t track);
   void annotation(std::string_view name, std::uint64_t value);
 
@@ -170,15 +259,18 @@ class TraceWriter {
   std::vector<std::string> attribute_keys_;  // written so far; few
   std::uint32_t last_track_ = 0;
   std::vector<ProcessState> processes_;
-  std::vector<std::uint32_t> thread_tracks_;  // 0 = not described yet
-  std::vector<Iid> queue_contexts_;           // 0 = queue not described yet
-  std::vector<ContextState> contexts_;        // iid - 1
+  std::vector<ThreadState> threads_;
+  std::uint32_t facts_track_ = 0;
+  Lanes holes_;                         // of no process that is known
+  Lanes overheads_;                     // of no thread
+  std::vector<Iid> queue_contexts_;     // 0 = queue not described yet
+  std::vector<ContextState> contexts_;  // iid - 1
   std::vector<DeviceState> devices_;
   std::size_t listed_devices_ = 0;
   std::vector<std::string> causes_;  // iid - 1, on the run's sequence
   enum class Submits : std::uint8_t { kUnasked, kNo, kYes };
   std::vector<Submits> submits_work_;  // by api function
-  std::vector<std::uint32_t> order_;   // of a batch of calls; reused
+  std::vector<std::uint32_t> order_;   // of a batch; reused
   std::string scratch_;
 };
 

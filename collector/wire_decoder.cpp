@@ -63,12 +63,17 @@ std::uint32_t correlation(std::uint32_t base, std::int32_t delta) {
 
 void DecodedFrame::clear() {
   hello.reset();
+  cuda_facts = false;
   failure.clear();
   goodbye.reset();
   renamed_threads.clear();
   devices.clear();
   api_calls.clear();
   operations.clear();
+  syncs.clear();
+  event_records.clear();
+  overheads.clear();
+  nvtx_events.clear();
   losses.clear();
   cupti_failures.clear();
   complete_until_ns.reset();
@@ -133,6 +138,30 @@ WireDecoder::Fault WireDecoder::decode_frame(std::string_view body, DecodedFrame
       case tag_and_type(wire::Frame::kSetsFieldNumber, kBytes):
         fault = set(view(frame), base, out);
         break;
+      case tag_and_type(wire::Frame::kSyncsFieldNumber, kBytes):
+        fault = sync(view(frame), base, out);
+        break;
+      case tag_and_type(wire::Frame::kEventRecordsFieldNumber, kBytes):
+        fault = event_record(view(frame), base, out);
+        break;
+      case tag_and_type(wire::Frame::kOverheadsFieldNumber, kBytes):
+        fault = overhead(view(frame), base, out);
+        break;
+      case tag_and_type(wire::Frame::kNvtxEventsFieldNumber, kBytes):
+        fault = nvtx_event(view(frame), base, out);
+        break;
+      case tag_and_type(wire::Frame::kNvtxDomainsFieldNumber, kBytes):
+        fault = nvtx_domain(view(frame));
+        break;
+      case tag_and_type(wire::Frame::kTextsFieldNumber, kBytes):
+        fault = text(view(frame));
+        break;
+      case tag_and_type(wire::Frame::kStreamNamesFieldNumber, kBytes):
+        fault = stream_name(view(frame));
+        break;
+      case tag_and_type(wire::Frame::kCudaFieldNumber, kBytes):
+        fault = cuda_facts(view(frame), out);
+        break;
       case tag_and_type(wire::Frame::kLossesFieldNumber, kBytes):
         fault = loss(view(frame), out);
         break;
@@ -189,6 +218,21 @@ WireDecoder::Fault WireDecoder::hello(std::string_view body, DecodedFrame& out) 
   return nullptr;
 }
 
+WireDecoder::Fault WireDecoder::cuda_facts(std::string_view body, DecodedFrame& out) {
+  wire::CudaFacts message;
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    return "its facts about CUDA cannot be read";
+  Process& process = catalog_->processes[process_];
+  process.driver_version = message.driver_version();
+  process.cupti_version = message.cupti_version();
+  process.cupti_path = message.cupti_path();
+  process.simulated = message.simulated();
+  process.simulated_model = message.simulated_model();
+  out.cuda_facts = true;
+  out.failure = message.failure();
+  return nullptr;
+}
+
 WireDecoder::Fault WireDecoder::goodbye(std::string_view body, DecodedFrame& out) {
   wire::Goodbye message;
   if (!message.ParseFromArray(body.data(), static_cast<int>(body.size())))
@@ -234,7 +278,7 @@ WireDecoder::Fault WireDecoder::queue(std::string_view body) {
   const DeviceIndex device = look_up(devices_, message.device_id());
   if (device == kNone) return kUndefinedId;
   const QueueIndex index =
-      catalog_->queue({process_, device, message.context_id(), message.stream_id()});
+      catalog_->queue({process_, device, message.context_id(), message.stream_id(), {}});
   return define(queues_, message.id(), index) ? nullptr : kBadId;
 }
 
@@ -497,6 +541,121 @@ WireDecoder::Fault WireDecoder::set(std::string_view body, Base base, DecodedFra
   set.correlation = correlation(base.correlation, correlation_delta);
   if (set.queue == kNone) return kUndefinedId;
   out.operations.push_back(set);
+  return nullptr;
+}
+
+WireDecoder::Fault WireDecoder::sync(std::string_view body, Base base, DecodedFrame& out) {
+  wire::Sync message;
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    return "its synchronization record cannot be read";
+  const Times at = times(base.ns, message.start_delta(), message.duration());
+  SyncRecord sync;
+  sync.start = at.start;
+  sync.end = at.end;
+  sync.kind = static_cast<SyncKind>(message.kind());
+  sync.process = process_;
+  sync.correlation = correlation(base.correlation, message.correlation_delta());
+  sync.context = message.context_id();
+  sync.stream = message.stream_id();
+  sync.event = message.event_id();
+  out.syncs.push_back(sync);
+  return nullptr;
+}
+
+WireDecoder::Fault WireDecoder::event_record(std::string_view body, Base base, DecodedFrame& out) {
+  wire::EventRecord message;
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    return "its event record cannot be read";
+  out.event_records.push_back({process_, correlation(base.correlation, message.correlation_delta()),
+                               message.context_id(), message.stream_id(), message.event_id()});
+  return nullptr;
+}
+
+WireDecoder::Fault WireDecoder::overhead(std::string_view body, Base base, DecodedFrame& out) {
+  wire::Overhead message;
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    return "its overhead record cannot be read";
+  const Times at = times(base.ns, message.start_delta(), message.duration());
+  OverheadRecord overhead;
+  overhead.start = at.start;
+  overhead.end = at.end;
+  overhead.kind = static_cast<OverheadKind>(message.kind());
+  overhead.thread = look_up(threads_, message.thread_id());
+  overhead.correlation = correlation(base.correlation, message.correlation_delta());
+  if (message.thread_id() != 0 && overhead.thread == kNone) return kUndefinedId;
+  out.overheads.push_back(overhead);
+  return nullptr;
+}
+
+WireDecoder::Fault WireDecoder::nvtx_event(std::string_view body, Base base, DecodedFrame& out) {
+  pbf_reader reader(body.data(), body.size());
+  std::int64_t time_delta = 0;
+  std::uint32_t thread_id = 0;
+  std::uint32_t domain_id = 0;
+  std::uint32_t text_id = 0;
+  NvtxEvent event;
+  while (reader.next()) {
+    switch (reader.tag_and_type()) {
+      case tag_and_type(wire::NvtxEvent::kKindFieldNumber, kVarint): {
+        const std::uint32_t kind = reader.get_uint32();
+        if (kind <= static_cast<std::uint32_t>(NvtxKind::kMark))
+          event.kind = static_cast<NvtxKind>(kind);
+        break;
+      }
+      case tag_and_type(wire::NvtxEvent::kTimeDeltaFieldNumber, kVarint):
+        time_delta = reader.get_sint64();
+        break;
+      case tag_and_type(wire::NvtxEvent::kThreadIdFieldNumber, kVarint):
+        thread_id = reader.get_uint32();
+        break;
+      case tag_and_type(wire::NvtxEvent::kDomainIdFieldNumber, kVarint):
+        domain_id = reader.get_uint32();
+        break;
+      case tag_and_type(wire::NvtxEvent::kTextIdFieldNumber, kVarint):
+        text_id = reader.get_uint32();
+        break;
+      case tag_and_type(wire::NvtxEvent::kRangeFieldNumber, kVarint):
+        event.range = reader.get_uint64();
+        break;
+      default:
+        reader.skip();
+        break;
+    }
+  }
+  event.time = base.ns + static_cast<std::uint64_t>(time_delta);
+  event.thread = look_up(threads_, thread_id);
+  event.domain = domain_id == 0 ? 0 : look_up(nvtx_domains_, domain_id);
+  event.text = look_up(texts_, text_id);
+  if (event.thread == kNone || event.domain == kNone || (text_id != 0 && event.text == kNone))
+    return kUndefinedId;
+  out.nvtx_events.push_back(event);
+  return nullptr;
+}
+
+WireDecoder::Fault WireDecoder::nvtx_domain(std::string_view body) {
+  wire::NvtxDomain message;
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    return "its NVTX domain cannot be read";
+  return define(nvtx_domains_, message.id(), catalog_->nvtx_domain(message.name())) ? nullptr
+                                                                                    : kBadId;
+}
+
+WireDecoder::Fault WireDecoder::text(std::string_view body) {
+  wire::Text message;
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    return "its text cannot be read";
+  return define(texts_, message.id(), catalog_->text(message.text())) ? nullptr : kBadId;
+}
+
+WireDecoder::Fault WireDecoder::stream_name(std::string_view body) {
+  wire::StreamName message;
+  if (!message.ParseFromArray(body.data(), static_cast<int>(body.size())))
+    return "its stream name cannot be read";
+  for (Queue& queue : catalog_->queues) {
+    if (queue.process == process_ && queue.stream == message.stream_id() &&
+        (message.context_id() == 0 || queue.context == message.context_id()))
+      queue.name = message.name();
+  }
   return nullptr;
 }
 

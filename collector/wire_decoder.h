@@ -37,12 +37,17 @@ struct Goodbye {
 // What one frame held. Reused from frame to frame.
 struct DecodedFrame {
   std::optional<ProcessIndex> hello;  // the process was entered into the catalog
-  std::string failure;                // Hello's: why nothing is recorded
+  bool cuda_facts = false;            // what the hello could not say about CUDA has come
+  std::string failure;                // of hello or CUDA facts: why nothing is recorded
   std::optional<Goodbye> goodbye;
   std::vector<ThreadIndex> renamed_threads;
   std::vector<DeviceIndex> devices;
   std::vector<ApiCall> api_calls;
   std::vector<Operation> operations;
+  std::vector<SyncRecord> syncs;
+  std::vector<EventRecord> event_records;
+  std::vector<OverheadRecord> overheads;
+  std::vector<NvtxEvent> nvtx_events;
   std::vector<LossRecord> losses;
   std::vector<CuptiFailure> cupti_failures;
   std::optional<std::uint64_t> complete_until_ns;  // watermark
@@ -70,6 +75,7 @@ class WireDecoder {
   using Fault = const char*;
   Fault decode_frame(std::string_view body, DecodedFrame& out);
   Fault hello(std::string_view body, DecodedFrame& out);
+  Fault cuda_facts(std::string_view body, DecodedFrame& out);
   Fault goodbye(std::string_view body, DecodedFrame& out);
   Fault device(std::string_view body, DecodedFrame& out);
   Fault queue(std::string_view body);
@@ -80,6 +86,13 @@ class WireDecoder {
   Fault kernel(std::string_view body, Base base, DecodedFrame& out);
   Fault copy(std::string_view body, Base base, DecodedFrame& out);
   Fault set(std::string_view body, Base base, DecodedFrame& out);
+  Fault sync(std::string_view body, Base base, DecodedFrame& out);
+  Fault event_record(std::string_view body, Base base, DecodedFrame& out);
+  Fault overhead(std::string_view body, Base base, DecodedFrame& out);
+  Fault nvtx_event(std::string_view body, Base base, DecodedFrame& out);
+  Fault nvtx_domain(std::string_view body);
+  Fault text(std::string_view body);
+  Fault stream_name(std::string_view body);
   Fault loss(std::string_view body, DecodedFrame& out);
 
   Catalog* catalog_;
@@ -90,6 +103,8 @@ class WireDecoder {
   std::vector<std::uint32_t> threads_;
   std::vector<std::uint32_t> api_functions_;
   std::vector<std::uint32_t> kernel_functions_;
+  std::vector<std::uint32_t> nvtx_domains_;
+  std::vector<std::uint32_t> texts_;
 };
 
 // Cuts a byte stream into frame bodies.

@@ -30,8 +30,13 @@ inline constexpr ActivityKindRow kActivityKinds[] = {
     {CUPTI_ACTIVITY_KIND_MEMCPY, KindUse::kRecording, "MEMCPY", &RecordEncoder::copy},
     {CUPTI_ACTIVITY_KIND_MEMCPY2, KindUse::kRecording, "MEMCPY2", &RecordEncoder::peer_copy},
     {CUPTI_ACTIVITY_KIND_MEMSET, KindUse::kRecording, "MEMSET", &RecordEncoder::set},
+    {CUPTI_ACTIVITY_KIND_DRIVER, KindUse::kRecording, "DRIVER", &RecordEncoder::driver_call},
+    {CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, KindUse::kRecording, "SYNCHRONIZATION",
+     &RecordEncoder::synchronization},
+    {CUPTI_ACTIVITY_KIND_CUDA_EVENT, KindUse::kRecording, "CUDA_EVENT",
+     &RecordEncoder::event_record},
+    {CUPTI_ACTIVITY_KIND_OVERHEAD, KindUse::kRecording, "OVERHEAD", &RecordEncoder::overhead},
     {CUPTI_ACTIVITY_KIND_KERNEL, KindUse::kReadOnly, "KERNEL", &RecordEncoder::kernel},
-    {CUPTI_ACTIVITY_KIND_DRIVER, KindUse::kReadOnly, "DRIVER", &RecordEncoder::driver_call},
 };
 
 // Null for a kind that is not in the table.

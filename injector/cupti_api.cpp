@@ -193,6 +193,17 @@ const char* CuptiApi::callback_name(CUpti_CallbackDomain domain, std::uint32_t i
   return name;
 }
 
+bool CuptiApi::stream_id(CUcontext context, CUstream stream, std::uint32_t* context_id,
+                         std::uint32_t* stream_id) {
+  if (functions_.cuptiGetStreamIdEx == nullptr) return false;
+  *context_id = 0;
+  if (context != nullptr && functions_.cuptiGetContextId != nullptr &&
+      functions_.cuptiGetContextId(context, context_id) != CUPTI_SUCCESS) {
+    *context_id = 0;
+  }
+  return functions_.cuptiGetStreamIdEx(context, stream, 0, stream_id) == CUPTI_SUCCESS;
+}
+
 const char* CuptiApi::result_name(CUptiResult result) {
   const char* name = nullptr;
   if (functions_.cuptiGetResultString == nullptr ||

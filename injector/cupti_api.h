@@ -34,6 +34,8 @@ namespace profiler::injector {
   X(cuptiSubscribe)                         \
   X(cuptiEnableCallback)                    \
   X(cuptiGetCallbackName)                   \
+  X(cuptiGetContextId)                      \
+  X(cuptiGetStreamIdEx)                     \
   X(cuptiGetResultString)
 
 struct CuptiFunctions {
@@ -58,6 +60,9 @@ class CuptiApi {
   CuptiApi() = default;
   // For tests: the functions of a stand-in.
   explicit CuptiApi(const CuptiFunctions& functions) : functions_(functions) {}
+
+  // Before any other call, if at all: for tests, as the constructor.
+  void use(const CuptiFunctions& functions) { functions_ = functions; }
 
   // Opens libcupti: one that is mapped already, else `preferred_path` (may be null or empty), else
   // by soname, the driver's major version first. `driver_version` as cuDriverGetVersion, 0 =
@@ -97,6 +102,10 @@ class CuptiApi {
   // Null when CUPTI has none.
   const char* callback_name(CUpti_CallbackDomain domain, std::uint32_t id);
   const char* result_name(CUptiResult result);
+  // The ids that activity records have. `context` may be null: unknown, id 0. Any thread. False:
+  // CUPTI does not know the stream.
+  bool stream_id(CUcontext context, CUstream stream, std::uint32_t* context_id,
+                 std::uint32_t* stream_id);
 
   // Copies the failures from number `first` on; returns how many.
   std::size_t failures(std::size_t first, CuptiCallFailure* into, std::size_t room);

@@ -5,6 +5,7 @@
 // Both always return 1. After 0 the driver unmaps the library at once, under the feet of our
 // thread and of what we registered with CUPTI, and calls again at the next cuInit; "nothing to
 // record" is no reason for that.
+#include "injector/nvtx_tables.h"
 #include "injector/session.h"
 
 extern "C" __attribute__((visibility("default"))) int InitializeInjection() noexcept;
@@ -19,7 +20,14 @@ int InitializeInjection() noexcept {
   return 1;
 }
 
-// NVTX keeps its tables as they are: its calls do nothing.
-int InitializeInjectionNvtx2(void*) noexcept {
+// Without a session NVTX keeps its tables as they are: its calls do nothing.
+int InitializeInjectionNvtx2(void* get_export_table) noexcept {
+  using profiler::injector::Session;
+  using profiler::injector::SessionSettings;
+  SessionSettings settings{};
+  if (get_export_table == nullptr || !profiler::injector::read_settings(settings)) return 1;
+  if (Session::start_for_nvtx(settings) == nullptr) return 1;
+  profiler::injector::fill_nvtx_tables(
+      reinterpret_cast<NvtxGetExportTableFunc_t>(get_export_table));
   return 1;
 }

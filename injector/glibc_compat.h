@@ -27,5 +27,7 @@ PROFILER_BIND_OLDEST(dlsym);
 PROFILER_BIND_OLDEST(pthread_attr_init);
 PROFILER_BIND_OLDEST(pthread_attr_setdetachstate);
 PROFILER_BIND_OLDEST(pthread_create);
+PROFILER_BIND_OLDEST(pthread_key_create);
+PROFILER_BIND_OLDEST(pthread_setspecific);
 PROFILER_BIND_OLDEST(pthread_sigmask);
 #endif

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "injector/activity_kinds.h"
+#include "injector/denied_calls.h"
 
 namespace profiler::injector {
 namespace {
@@ -37,6 +38,14 @@ constexpr std::uint32_t kMemset = 14;
 constexpr std::uint32_t kLoss = 15;
 constexpr std::uint32_t kWatermark = 16;
 constexpr std::uint32_t kCuptiFailure = 17;
+constexpr std::uint32_t kSync = 18;
+constexpr std::uint32_t kEventRecord = 19;
+constexpr std::uint32_t kOverhead = 20;
+constexpr std::uint32_t kNvtxEvent = 21;
+constexpr std::uint32_t kNvtxDomain = 22;
+constexpr std::uint32_t kText = 23;
+constexpr std::uint32_t kStreamName = 24;
+constexpr std::uint32_t kCuda = 25;
 }  // namespace frame
 constexpr std::uint32_t kDomainRuntime = 1;
 constexpr std::uint32_t kDomainDriver = 2;
@@ -55,6 +64,10 @@ std::size_t cut_position(const char* text, std::size_t limit) {
     --at;
   }
   return at;
+}
+
+bool has_text(const char* text) {
+  return text != nullptr && text[0] != '\0';
 }
 
 bool is_plausible_time(std::uint64_t ns) {
@@ -150,13 +163,12 @@ void RecordEncoder::hello(const HelloFacts& facts) {
   }
   if (process.start_ns != 0) encoder_.field_varint(6, process.start_ns);
   put_clocks(7, facts.clocks);
-  if (facts.driver_version > 0) {
-    encoder_.field_varint(8, static_cast<std::uint64_t>(facts.driver_version));
+  const CudaFacts& cuda = facts.cuda;
+  if (cuda.driver_version > 0) {
+    encoder_.field_varint(8, static_cast<std::uint64_t>(cuda.driver_version));
   }
-  if (facts.cupti_version != 0) encoder_.field_varint(9, facts.cupti_version);
-  if (facts.cupti_path != nullptr && facts.cupti_path[0] != '\0') {
-    encoder_.field_string(10, facts.cupti_path);
-  }
+  if (cuda.cupti_version != 0) encoder_.field_varint(9, cuda.cupti_version);
+  if (has_text(cuda.cupti_path)) encoder_.field_string(10, cuda.cupti_path);
   if (process.hostname[0] != '\0') encoder_.field_string(11, process.hostname);
   for (std::size_t i = 0; i < process.environment_count; ++i) {
     const std::size_t pair = encoder_.open(12);
@@ -164,13 +176,27 @@ void RecordEncoder::hello(const HelloFacts& facts) {
     encoder_.field_string(2, process.environment[i].value);
     encoder_.close(pair);
   }
-  if (facts.simulated_model != nullptr) {
+  if (cuda.simulated_model != nullptr) {
     encoder_.field_bool(13, true);
-    encoder_.field_string(14, facts.simulated_model);
+    encoder_.field_string(14, cuda.simulated_model);
   }
-  if (facts.failure != nullptr && facts.failure[0] != '\0') {
-    encoder_.field_string(15, facts.failure);
+  if (has_text(cuda.failure)) encoder_.field_string(15, cuda.failure);
+  encoder_.close(opened);
+}
+
+void RecordEncoder::cuda(const CudaFacts& facts) {
+  reserve(kMaxBody / 2);
+  const std::size_t opened = encoder_.open(frame::kCuda);
+  if (facts.driver_version > 0) {
+    encoder_.field_varint(1, static_cast<std::uint64_t>(facts.driver_version));
   }
+  if (facts.cupti_version != 0) encoder_.field_varint(2, facts.cupti_version);
+  if (has_text(facts.cupti_path)) encoder_.field_string(3, facts.cupti_path);
+  if (facts.simulated_model != nullptr) {
+    encoder_.field_bool(4, true);
+    encoder_.field_string(5, facts.simulated_model);
+  }
+  if (has_text(facts.failure)) encoder_.field_string(6, facts.failure);
   encoder_.close(opened);
 }
 
@@ -260,7 +286,11 @@ void RecordEncoder::put_thread(std::uint32_t id, std::uint64_t tid, const char* 
 std::uint32_t RecordEncoder::thread_id(std::uint64_t tid) {
   const NumberKey key{tid};
   if (auto* known = threads_.find(key)) {
-    known->value.gone = false;  // it may be a new thread under an old number
+    ThreadName& name = known->value;
+    if (name.gone) {
+      // It may be a new thread under an old number, with a name of its own.
+      name.gone = name.given = false;
+    }
     return known->id;
   }
   if (threads_.full()) threads_.clear();
@@ -279,21 +309,42 @@ void RecordEncoder::refresh_thread_names() {
       entry.value.gone = true;
       return;
     }
+    if (entry.value.given) return;
     if (std::strcmp(name, entry.value.text) == 0) return;
     std::memcpy(entry.value.text, name, sizeof name);
     put_thread(entry.id, entry.key.value, name);
   });
 }
 
+void RecordEncoder::name_thread(std::uint64_t tid, const char* name, std::size_t size) {
+  const std::uint32_t id = thread_id(tid);
+  if (id == 0) return;
+  ThreadName& known = threads_.find({tid})->value;
+  known.given = true;
+  known.text[0] = '\0';
+  reserve(kMaxRecordBytes + size);
+  const std::size_t opened = encoder_.open(frame::kThread);
+  encoder_.field_varint(1, id);
+  encoder_.field_varint(2, tid);
+  encoder_.field_bytes(3, name, size);
+  encoder_.close(opened);
+}
+
 std::uint32_t RecordEncoder::api_function_id(CUpti_CallbackDomain domain, std::uint32_t wire_domain,
                                              std::uint32_t callback_id) {
   const NumberKey key{(std::uint64_t{wire_domain} << 32) + callback_id};
   if (const auto* known = api_functions_.find(key)) return known->id;
+  if (denied_functions_.find(key) != nullptr) return 0;
+  // Named here, as the numbers of a newer toolkit are unknown to the collector.
+  const char* name = cupti_.callback_name(domain, callback_id);
+  if (name != nullptr && is_denied_call(name)) {
+    if (denied_functions_.full()) denied_functions_.clear();
+    denied_functions_.add(key);
+    return 0;
+  }
   if (api_functions_.full()) api_functions_.clear();
   const auto* entry = api_functions_.add(key);
   if (entry == nullptr) return 0;
-  // Named here, as the numbers of a newer toolkit are unknown to the collector.
-  const char* name = cupti_.callback_name(domain, callback_id);
   reserve(kMaxRecordBytes * 2);
   const std::size_t opened = encoder_.open(frame::kApiFunction);
   encoder_.field_varint(1, entry->id);
@@ -365,12 +416,90 @@ void RecordEncoder::device(const CUpti_Activity* record) {
   }
 }
 
+void RecordEncoder::synchronization(const CUpti_Activity* record) {
+  const auto& sync = as<CUpti_ActivitySynchronization>(record);
+  next_base_ns_ = sync.start;
+  next_base_correlation_ = sync.correlationId;
+  reserve(kMaxRecordBytes);
+  const std::size_t opened = encoder_.open(frame::kSync);
+  encoder_.field_signed(1, static_cast<std::int64_t>(sync.start - base_ns_));
+  encoder_.field_varint(2, sync.end - sync.start);
+  encoder_.field_varint(3, static_cast<std::uint32_t>(sync.type));
+  put_correlation(4, sync.correlationId);
+  if (sync.contextId != CUPTI_SYNCHRONIZATION_INVALID_VALUE)
+    encoder_.field_varint(5, sync.contextId);
+  if (sync.streamId != CUPTI_SYNCHRONIZATION_INVALID_VALUE) encoder_.field_varint(6, sync.streamId);
+  if (sync.cudaEventId != CUPTI_SYNCHRONIZATION_INVALID_VALUE)
+    encoder_.field_varint(7, sync.cudaEventId);
+  close_record(opened);
+}
+
+void RecordEncoder::event_record(const CUpti_Activity* record) {
+  const auto& event = as<CUpti_ActivityCudaEvent>(record);
+  next_base_correlation_ = event.correlationId;
+  reserve(kMaxRecordBytes);
+  const std::size_t opened = encoder_.open(frame::kEventRecord);
+  put_correlation(1, event.correlationId);
+  encoder_.field_varint(2, event.contextId);
+  encoder_.field_varint(3, event.streamId);
+  encoder_.field_varint(4, event.eventId);
+  close_record(opened);
+}
+
+void RecordEncoder::overhead(const CUpti_Activity* record) {
+  const auto& overhead = as<CUpti_ActivityOverhead>(record);
+  next_base_ns_ = overhead.start;
+  const bool of_thread = overhead.objectKind == CUPTI_ACTIVITY_OBJECT_THREAD;
+  const std::uint32_t thread = of_thread ? thread_id(overhead.objectId.pt.threadId) : 0;
+  reserve(kMaxRecordBytes);
+  const std::size_t opened = encoder_.open(frame::kOverhead);
+  encoder_.field_signed(1, static_cast<std::int64_t>(overhead.start - base_ns_));
+  encoder_.field_varint(2, overhead.end - overhead.start);
+  encoder_.field_varint(3, static_cast<std::uint32_t>(overhead.overheadKind));
+  if (thread != 0) encoder_.field_varint(4, thread);
+  close_record(opened);
+#if CUPTI_API_VERSION >= 22
+  // Handed over to us by the struct that has it; see cupti_activity.h.
+  if (cupti_.version() >= 22) {
+    auto* data = as<CUpti_ActivityOverhead3>(record).overheadData;
+    if (data != nullptr) std::free(data);
+  }
+#endif
+}
+
 void RecordEncoder::context(const CUpti_Activity* record) {
   const auto& context = as<CUpti_ActivityContext>(record);
   reserve(kMaxRecordBytes);
   const std::size_t opened = encoder_.open(frame::kContext);
   encoder_.field_varint(1, context.contextId);
   encoder_.field_varint(2, std::uint64_t{context.deviceId} + 1);
+  encoder_.close(opened);
+}
+
+void RecordEncoder::put_definition(std::uint32_t field, std::uint32_t id, const char* text,
+                                   std::size_t size) {
+  reserve(kMaxRecordBytes + size);
+  const std::size_t opened = encoder_.open(field);
+  encoder_.field_varint(1, id);
+  encoder_.field_bytes(2, text, size);
+  encoder_.close(opened);
+}
+
+void RecordEncoder::nvtx_domain(std::uint32_t id, const char* name, std::size_t size) {
+  put_definition(frame::kNvtxDomain, id, name, size);
+}
+
+void RecordEncoder::text(std::uint32_t id, const char* text, std::size_t size) {
+  put_definition(frame::kText, id, text, size);
+}
+
+void RecordEncoder::stream_name(std::uint32_t context_id, std::uint64_t stream_id, const char* name,
+                                std::size_t size) {
+  reserve(kMaxRecordBytes + size);
+  const std::size_t opened = encoder_.open(frame::kStreamName);
+  if (context_id != 0) encoder_.field_varint(1, context_id);
+  encoder_.field_varint(2, stream_id);
+  encoder_.field_bytes(3, name, size);
   encoder_.close(opened);
 }
 
@@ -400,6 +529,7 @@ void RecordEncoder::call(const CUpti_ActivityAPI& call, CUpti_CallbackDomain dom
   next_base_correlation_ = call.correlationId;
   // Definitions first: they may close the frame whose base the deltas below refer to.
   const std::uint32_t function = api_function_id(domain, wire_domain, call.cbid);
+  if (function == 0) return;
   const std::uint32_t thread = thread_id(call.threadId);
   reserve(kMaxRecordBytes);
   const std::size_t opened = encoder_.open(frame::kApiCall);
@@ -409,6 +539,21 @@ void RecordEncoder::call(const CUpti_ActivityAPI& call, CUpti_CallbackDomain dom
   encoder_.field_varint(4, thread);
   put_correlation(5, call.correlationId);
   if (call.returnValue != 0) encoder_.field_varint(6, call.returnValue);
+  close_record(opened);
+}
+
+void RecordEncoder::nvtx_event(const NvtxEventFacts& event) {
+  next_base_ns_ = event.time_ns;
+  const std::uint32_t thread = thread_id(event.tid);
+  reserve(kMaxRecordBytes);
+  const std::size_t opened = encoder_.open(frame::kNvtxEvent);
+  encoder_.field_varint(1, event.kind);
+  encoder_.field_signed(2, static_cast<std::int64_t>(event.time_ns - base_ns_));
+  encoder_.field_varint(3, thread);
+  if (event.domain_id != 0) encoder_.field_varint(4, event.domain_id);
+  if (event.text_id != 0) encoder_.field_varint(5, event.text_id);
+  if (event.range != 0) encoder_.field_varint(6, event.range);
+  if (event.category != 0) encoder_.field_varint(7, event.category);
   close_record(opened);
 }
 

@@ -28,14 +28,18 @@ struct FrameSink {
   void* context;
 };
 
-struct HelloFacts {
-  const ProcessFacts* process;
-  ClockReading clocks;
+struct CudaFacts {
   int driver_version;           // 0 = no driver answered
   std::uint32_t cupti_version;  // 0 = no libcupti
   const char* cupti_path;       // null or "" = none
   const char* simulated_model;  // null = real
   const char* failure;          // null or "" = recording
+};
+
+struct HelloFacts {
+  const ProcessFacts* process;
+  ClockReading clocks;
+  CudaFacts cuda;  // zero while CUDA is not initialised
 };
 
 struct GoodbyeFacts {
@@ -45,7 +49,17 @@ struct GoodbyeFacts {
   const char* detail;  // null = none
 };
 
-enum class LossPlace : std::uint32_t { kCupti = 1, kPool = 2, kPipe = 3 };
+enum class LossPlace : std::uint32_t { kCupti = 1, kPool = 2, kPipe = 3, kNvtx = 4 };
+
+struct NvtxEventFacts {
+  std::uint32_t kind;     // NvtxEvent.Kind
+  std::uint64_t time_ns;  // CLOCK_MONOTONIC
+  std::uint64_t tid;
+  std::uint32_t domain_id;  // as given to `nvtx_domain`; 0 = default
+  std::uint32_t text_id;    // as given to `text`; 0 = none
+  std::uint64_t range;      // 0 = none
+  std::uint32_t category;   // 0 = none
+};
 
 class RecordEncoder {
  public:
@@ -61,6 +75,7 @@ class RecordEncoder {
   bool ready() const { return frame_ != nullptr; }
 
   void hello(const HelloFacts& facts);
+  void cuda(const CudaFacts& facts);  // when `hello` knew nothing of it
   void goodbye(const GoodbyeFacts& facts);
 
   // Records of kinds that are not encoded are skipped. `begin_buffer` precedes those of a buffer.
@@ -76,6 +91,16 @@ class RecordEncoder {
   void loss(LossPlace place, std::uint64_t count, std::uint64_t from_ns, std::uint64_t to_ns);
   void watermark(std::uint64_t complete_until_ns, std::uint64_t buffers_outstanding);
   void failure(const CuptiCallFailure& failure);
+
+  // NVTX; see nvtx_writer.h.
+  void nvtx_event(const NvtxEventFacts& event);
+  void nvtx_domain(std::uint32_t id, const char* name, std::size_t size);
+  void text(std::uint32_t id, const char* text, std::size_t size);
+  // `context_id` 0 = unknown.
+  void stream_name(std::uint32_t context_id, std::uint64_t stream_id, const char* name,
+                   std::size_t size);
+  // Wins over the name that the system knows.
+  void name_thread(std::uint64_t tid, const char* name, std::size_t size);
 
   // Reads the names of all known threads again and sends those that changed.
   void refresh_thread_names();
@@ -95,6 +120,9 @@ class RecordEncoder {
   void set(const CUpti_Activity* record);
   void device(const CUpti_Activity* record);
   void context(const CUpti_Activity* record);
+  void synchronization(const CUpti_Activity* record);
+  void event_record(const CUpti_Activity* record);
+  void overhead(const CUpti_Activity* record);
 
  private:
   struct QueueKey {
@@ -115,6 +143,7 @@ class RecordEncoder {
   struct ThreadName {
     char text[16];  // "" = not known
     bool gone;
+    bool given;  // by the program: `text` is not the name
   };
   // What the four kinds of device operations have in common.
   struct Operation {
@@ -135,11 +164,13 @@ class RecordEncoder {
   void close_record(std::size_t opened);
   void put_correlation(std::uint32_t field, std::uint32_t correlation);
   void put_clocks(std::uint32_t field, const ClockReading& clocks);
+  void put_definition(std::uint32_t field, std::uint32_t id, const char* text, std::size_t size);
   void put_text(std::uint32_t field, const char* text, std::size_t length);
   void put_thread(std::uint32_t id, std::uint64_t tid, const char* name);
 
   std::uint32_t queue_id(std::uint32_t device, std::uint32_t context, std::uint64_t stream);
   std::uint32_t thread_id(std::uint64_t tid);
+  // 0 for a call that is not recorded.
   std::uint32_t api_function_id(CUpti_CallbackDomain domain, std::uint32_t wire_domain,
                                 std::uint32_t callback_id);
   std::uint32_t kernel_function_id(const CUpti_ActivityKernel8& kernel);
@@ -170,6 +201,7 @@ class RecordEncoder {
   InternTable<QueueKey, Nothing> queues_;
   InternTable<NumberKey, ThreadName> threads_;
   InternTable<NumberKey, Nothing> api_functions_;
+  InternTable<NumberKey, Nothing> denied_functions_;  // not sent, see denied_calls.h
   KernelNames kernel_names_;
 };
 

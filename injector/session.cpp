@@ -24,6 +24,8 @@ constexpr std::uint64_t kMillisecond = 1'000'000;
 constexpr std::uint64_t kTick = 20 * kMillisecond;
 // cuptiActivityFlushPeriod would deliver full buffers only, so it bounds nothing.
 constexpr std::uint64_t kFlushPeriod = 200 * kMillisecond;
+// How long hello waits for CUDA to start when NVTX was first: what CUDA is can then be told.
+constexpr std::uint64_t kHelloWait = 200 * kMillisecond;
 constexpr std::uint64_t kContextWait = 1000 * kMillisecond;
 constexpr std::uint64_t kDefaultBufferCap = 256 * 1024 * 1024;
 constexpr std::uint64_t kDefaultDrainBudgetMs = 5000;
@@ -70,41 +72,63 @@ bool read_settings(SessionSettings& settings) {
   return true;
 }
 
-// ---- Set-up, on the thread that initialises CUDA ------------------------------------------------
+// ---- Set-up, on the thread that starts NVTX or CUDA ---------------------------------------------
 
-Session* Session::start(const SessionSettings& settings, const CuptiFunctions* functions) {
+Session* Session::find_or_start(const SessionSettings& settings) {
   Session* running = current.load(std::memory_order_acquire);
   if (running != nullptr && running->process_.pid == static_cast<std::uint32_t>(getpid())) {
     return running;
   }
-  // Before anything else: without a collector CUPTI is left alone.
   if (!PipeWriter::is_listened_to(settings.directory)) return nullptr;
 
   void* memory = std::malloc(sizeof(Session));
   if (memory == nullptr) return nullptr;
-  auto* session = new (memory) Session(settings, functions);
+  auto* session = new (memory) Session(settings);
   if (!session->encoder_.ready()) return nullptr;
-  current.store(session, std::memory_order_release);
+  if (!current.compare_exchange_strong(running, session, std::memory_order_acq_rel)) {
+    return running;  // of two threads the other was faster
+  }
   if (!fork_handler_registered.exchange(true)) {
     pthread_atfork(nullptr, nullptr, &Session::in_forked_child);
   }
+  session->nvtx_.activate();
   if (!session->start_thread()) {
+    NvtxRecorder::deactivate();
     current.store(nullptr, std::memory_order_release);
     return nullptr;
   }
-  session->set_up_cupti(functions == nullptr);
+  return session;
+}
+
+Session* Session::start_for_nvtx(const SessionSettings& settings) {
+  Session* session = find_or_start(settings);
+  if (session != nullptr && !session->exit_registered_.exchange(true)) {
+    std::atexit(&Session::exit_handler);
+  }
+  return session;
+}
+
+Session* Session::start(const SessionSettings& settings, const CuptiFunctions* functions) {
+  // Before anything else: without a collector CUPTI is left alone.
+  if (!PipeWriter::is_listened_to(settings.directory)) return nullptr;
+  Session* session = find_or_start(settings);
+  if (session == nullptr || session->cuda_claimed_.exchange(true)) return session;
+  session->set_up_cupti(functions);
   // The driver registered its own exit handler just before it called us, and libcupti its own when
-  // it was loaded; handlers run in reverse order, so ours, registered last, finds both alive.
+  // it was loaded; handlers run in reverse order, so ours, registered last, finds both alive. One
+  // that NVTX had registered before finds nothing left to do.
+  session->exit_registered_.store(true);
   std::atexit(&Session::exit_handler);
   session->set_up_.increment();
   session->wake_.increment();
   return session;
 }
 
-Session::Session(const SessionSettings& settings, const CuptiFunctions* functions)
+Session::Session(const SessionSettings& settings)
     : settings_(settings),
-      cupti_(functions == nullptr ? CuptiFunctions{} : *functions),
-      encoder_(cupti_, FrameSink{&Session::sink_write, this}) {
+      encoder_(cupti_, FrameSink{&Session::sink_write, this}),
+      nvtx_(wake_),
+      nvtx_writer_(encoder_) {
   read_process_facts(process_, read_clocks());
 }
 
@@ -139,9 +163,11 @@ void Session::fail(CUptiResult result) {
                   driver_version_);
 }
 
-void Session::set_up_cupti(bool must_load) {
+void Session::set_up_cupti(const CuptiFunctions* functions) {
   find_driver();
-  if (must_load && !cupti_.load(settings_.cupti_path, driver_version_)) {
+  if (functions != nullptr) {
+    cupti_.use(*functions);
+  } else if (!cupti_.load(settings_.cupti_path, driver_version_)) {
     const char* error = cupti_.load_error();
     std::snprintf(failure_, sizeof failure_,
                   "no libcupti was found: install CUPTI of the CUDA toolkit, or name its file in "
@@ -177,6 +203,24 @@ void Session::set_up_cupti(bool must_load) {
     }
   }
   if (!recording_) fail(result);
+}
+
+void Session::name_stream(CUstream stream, const NvtxText& name) {
+  Session* session = current.load(std::memory_order_acquire);
+  NvtxRecorder* recorder = NvtxRecorder::active();
+  if (session == nullptr || recorder == nullptr || session->set_up_.value() == 0) return;
+  const KeepErrno keep;
+  CUcontext context = nullptr;
+  if (void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD)) {
+    using GetCurrent = CUresult (*)(CUcontext*);
+    const auto get_current = reinterpret_cast<GetCurrent>(dlsym(driver, "cuCtxGetCurrent"));
+    if (get_current == nullptr || get_current(&context) != CUDA_SUCCESS) context = nullptr;
+  }
+  std::uint32_t context_id = 0;
+  std::uint32_t stream_id = 0;
+  if (session->cupti_.stream_id(context, stream, &context_id, &stream_id)) {
+    recorder->name_stream(context_id, stream_id, name);
+  }
 }
 
 // ---- Called by CUPTI ----------------------------------------------------------------------------
@@ -258,6 +302,7 @@ void Session::in_forked_child() {
   Session* session = current.load(std::memory_order_relaxed);
   if (session == nullptr) return;
   session->dead_.store(true, std::memory_order_relaxed);
+  NvtxRecorder::deactivate();
   session->pipe_.close_in_child();
 }
 
@@ -296,7 +341,7 @@ void* Session::thread_main(void* session) {
 
 void Session::run() {
   lost_ = !pipe_.connect(settings_.directory, process_.pid, process_.start_ticks, &write_deadline_);
-  wait_for_set_up();
+  wait_to_begin();
   last_drop_check_ns_ = now_ns();
   if (lost_) {
     lose_session();
@@ -305,37 +350,64 @@ void Session::run() {
   }
   loop();
   finish();
+  NvtxRecorder::deactivate();
   finished_.increment();
 }
 
-void Session::wait_for_set_up() {
-  while (set_up_.value() == 0 && !stop_requested()) set_up_.wait_beyond(0, kTick);
+void Session::wait_to_begin() {
+  const std::uint64_t deadline = now_ns() + kHelloWait;
+  for (;;) {
+    const std::uint32_t seen = wake_.value();
+    if (set_up_.value() != 0 || stop_requested()) return;
+    const bool cuda_starts = cuda_claimed_.load(std::memory_order_acquire);
+    if (!cuda_starts && (nvtx_.is_pressed() || now_ns() >= deadline)) return;
+    wake_.wait_beyond(seen, kTick);
+  }
+}
+
+CudaFacts Session::cuda_facts() const {
+  return {driver_version_, cupti_.version(), cupti_.path(), simulated_model_, failure_};
 }
 
 void Session::say_hello() {
   HelloFacts facts{};
   facts.process = &process_;
-  facts.clocks = read_clocks();
-  facts.driver_version = driver_version_;
-  facts.cupti_version = cupti_.version();
-  facts.cupti_path = cupti_.path();
-  facts.simulated_model = simulated_model_;
-  facts.failure = failure_;
+  facts.clocks = start_clocks_;
+  cuda_known_ = set_up_.value() != 0;
+  if (cuda_known_) facts.cuda = cuda_facts();
   encoder_.hello(facts);
   report_failures();
   encoder_.send();
 }
 
+// CUDA was initialised after hello.
+void Session::notice_cuda() {
+  if (cuda_known_ || set_up_.value() == 0) return;
+  cuda_known_ = true;
+  if (!lost_) {
+    encoder_.cuda(cuda_facts());
+    report_failures();
+    encoder_.send();
+  }
+  // By now CUPTI records.
+  if (lost_ || !wanted_) set_recording(false);
+}
+
+bool Session::cupti_records() const {
+  return cuda_known_ && pool_.was_used();
+}
+
 void Session::loop() {
   while (!stop_requested()) {
     const std::uint32_t seen = wake_.value();
+    notice_cuda();
     drain(false);
+    drain_nvtx();
     if (!lost_) {
       read_control();
       const bool wanted = flush_wanted_.exchange(false, std::memory_order_acq_rel);
-      // Not before CUPTI has asked for a buffer: there is nothing to deliver, and cuInit may be
-      // under way still.
-      const bool due = pool_.was_used() && now_ns() - last_flush_ns_ >= kFlushPeriod;
+      const bool due =
+          (cupti_records() || nvtx_.was_used()) && now_ns() - last_flush_ns_ >= kFlushPeriod;
       if (wanted || due) {
         if (last_flush_ns_ == 0 && !wanted) {
           last_flush_ns_ = now_ns();  // the first request was just now: a full period from here
@@ -347,6 +419,16 @@ void Session::loop() {
     if (stop_requested()) break;
     wake_.wait_beyond(seen, lost_ ? kFlushPeriod : kTick);
   }
+}
+
+// Reads the rings of NVTX, into frames. True: every event older than the call has been read.
+bool Session::drain_nvtx() {
+  if (lost_) return false;
+  if (!nvtx_.was_used()) return true;
+  const NvtxRecorder::Drained drained = nvtx_.drain(nvtx_writer_);
+  if (lost_) return false;
+  encoder_.loss(LossPlace::kNvtx, drained.lost, drained.from_ns, drained.to_ns);
+  return drained.quiet;
 }
 
 // Reads what CUPTI returned, into frames. Until a device is known, what refers to one waits, but
@@ -401,18 +483,20 @@ void Session::report_failures() {
 
 void Session::flush(bool forced) {
   const std::uint64_t before = now_ns();
-  cupti_.flush(forced);
+  const bool cupti = cupti_records() && !abandoned_.load(std::memory_order_acquire);
+  if (cupti) cupti_.flush(forced);
   flushes_.increment();
   last_flush_ns_ = now_ns();
   drain(forced);
+  if (drain_nvtx()) nvtx_complete_ns_ = before;
   if (lost_) return;
   // Also without a returned buffer: when all requests were declined none comes back.
-  report_cupti_drops();
+  if (cupti) report_cupti_drops();
   encoder_.refresh_thread_names();
   report_failures();
   std::uint64_t outstanding = 0;
   const std::uint64_t complete_until = pool_.complete_until(before, &outstanding);
-  encoder_.watermark(complete_until, outstanding);
+  encoder_.watermark(least(complete_until, nvtx_complete_ns_), outstanding);
   encoder_.send();
   pool_.trim();
 }
@@ -431,10 +515,10 @@ void Session::read_control() {
   control_sequence_ = control.sequence;
   switch (control.command) {
     case session::kStart:
-      set_recording(true);
-      break;
     case session::kStop:
-      set_recording(false);
+      wanted_ = control.command == session::kStart;
+      nvtx_.set_recording(wanted_);
+      if (cuda_known_) set_recording(wanted_);
       break;
     case session::kFlush:
       flush_wanted_.store(true, std::memory_order_release);
@@ -462,14 +546,20 @@ void Session::set_recording(bool on) {
 // recycled by the loop.
 void Session::lose_session() {
   lost_ = true;
+  NvtxRecorder::deactivate();
   pipe_.close();
-  if (set_up_.value() != 0 && !abandoned_.load(std::memory_order_acquire)) set_recording(false);
+  if (cuda_known_ && !abandoned_.load(std::memory_order_acquire)) set_recording(false);
 }
 
 void Session::finish() {
   if (lost_) return;
   // After a stop before the end of set-up CUPTI's state is another thread's.
-  if (set_up_.value() != 0 && pool_.was_used() && !abandoned_.load(std::memory_order_acquire)) {
+  notice_cuda();
+  // Ahead of the forced flush, which may hang.
+  drain_nvtx();
+  if (!lost_) encoder_.send();
+  if (!lost_ && (cupti_records() || nvtx_.was_used()) &&
+      !abandoned_.load(std::memory_order_acquire)) {
     flush(true);
   }
   if (lost_) return;

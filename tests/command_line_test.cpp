@@ -26,8 +26,8 @@ TEST_CASE("everything after -- belongs to the program") {
       run_of({"-o", "a.pftrace", "--top", "3", "--", "./train", "--top", "9", "--", "-o"});
   REQUIRE(options.command == Arguments{"./train", "--top", "9", "--", "-o"});
   REQUIRE(options.output == "a.pftrace");
-  REQUIRE(options.top == 3);
-  REQUIRE(run_of({"run", "--quiet", "--", "x"}).quiet);
+  REQUIRE(options.view.top == 3);
+  REQUIRE(run_of({"run", "--quiet", "--", "x"}).view.quiet);
   REQUIRE(run_of({"--", "report"}).command == Arguments{"report"});
 }
 
@@ -90,8 +90,34 @@ TEST_CASE("report") {
   REQUIRE(std::holds_alternative<ReportOptions>(parsed));
   const auto& options = std::get<ReportOptions>(parsed);
   REQUIRE(options.trace == "a.pftrace");
-  REQUIRE(options.json == "-");
-  REQUIRE(options.top == 4);
+  REQUIRE(options.view.json == "-");
+  REQUIRE(options.view.top == 4);
+}
+
+TEST_CASE("what is shown can be chosen") {
+  const RunOptions plain = run_of({"--", "x"});
+  REQUIRE(plain.view.advice);
+  REQUIRE(plain.launch_window_ns == 10'000);
+  const RunOptions options =
+      run_of({"--no-advice", "--top-gaps", "7", "--csv", "out", "--launch-window", "0", "--", "x"});
+  REQUIRE_FALSE(options.view.advice);
+  REQUIRE(options.view.top_gaps == 7);
+  REQUIRE(options.view.csv == "out");
+  REQUIRE(options.launch_window_ns == 0);
+  const auto parsed =
+      parse_command_line({"report", "a.pftrace", "--recompute", "--at", "1.5s", "--no-advice"});
+  REQUIRE(std::holds_alternative<ReportOptions>(parsed));
+  REQUIRE(std::get<ReportOptions>(parsed).recompute);
+  REQUIRE(std::get<ReportOptions>(parsed).at == "1.5s");
+  REQUIRE_FALSE(std::get<ReportOptions>(parsed).view.advice);
+}
+
+TEST_CASE("explain takes a term of several words") {
+  const auto term = parse_command_line({"explain", "launch", "latency"});
+  REQUIRE(std::holds_alternative<ExplainOptions>(term));
+  REQUIRE(std::get<ExplainOptions>(term).term == "launch latency");
+  const auto list = parse_command_line({"explain", "--list"});
+  REQUIRE(std::get<ExplainOptions>(list).list);
 }
 
 }  // namespace

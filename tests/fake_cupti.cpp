@@ -25,7 +25,8 @@ struct State {
   std::uint32_t declined = 0;
 };
 
-State state;
+// Never destroyed: after exit gave up waiting the injector's thread may still call.
+State& state = *new State;
 std::mutex mutex;
 
 // Called with the mutex held; the callback runs without it, as ours may call back.

@@ -12,19 +12,72 @@ Exit status: 0 = printed, or equal; 1 = different; 2 = an input could not be use
 """
 
 import argparse
+import bisect
 import json
 import math
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 DEFAULT_LAUNCH_WINDOW_NS = 10_000
+TOP_GAPS = 100
 
-UNKNOWN_LAUNCH = "unknown launch"
-HOST = "host"
+SYNCHRONIZING = "synchronizing"
+COPYING = "copying"
+ALLOCATING = "allocating/freeing"
+LOADING = "loading modules/JIT"
+LAUNCHING = "launching other work"
+OTHER_CALL = "other CUDA call"
+CPU_CODE = "CPU code outside CUDA"
+PROFILER_OVERHEAD = "profiler overhead"
+QUEUE_FULL = "launch queue full"
+PROCESS_STARTING = "process starting"
+STAGING = "copying (staging)"
 LAUNCH_LATENCY = "launch latency"
 SCHEDULING = "scheduling"
+UNKNOWN_LAUNCH = "unknown launch"
+
+POLLING_CALLS = r"cu(da)?(Stream|Event)Query"
+
+# The first pattern that matches a whole name gives its class.
+CLASSES = [(re.compile(pattern), name) for pattern, name in (
+    (POLLING_CALLS, SYNCHRONIZING),
+    (r"cuda(Device|Thread)Synchronize|cuCtxSynchronize|cu(da)?(Stream|Event)Synchronize",
+     SYNCHRONIZING),
+    (r"cu(da)?Launch.*|cu(da)?GraphLaunch|cu(da)?Memset.*|cu(da)?Memcpy.*Async|"
+     r"cu(da)?MemPrefetch.*", LAUNCHING),
+    (r"cu(da)?Memcpy.*", COPYING),
+    (r"cuda(Malloc.*|Free.*|HostAlloc|HostRegister|HostUnregister)|"
+     r"cuMem((Alloc|Free|Host|Map|Address).*|Create|Release|Unmap|SetAccess)", ALLOCATING),
+    (r"cu(Module|Library|Link).*|cudaLibrary.*|cudaInitModule|cudaGetKernel", LOADING),
+)]
+
+# Of these classes a call makes its thread wait; it can open a gap, and hand over to another thread.
+WAITING_CLASSES = {SYNCHRONIZING, COPYING, ALLOCATING, LOADING}
+
+OVERHEAD_CLASSES = {
+    "driver compiler": LOADING,
+    "runtime triggered module loading": LOADING,
+    "lazy function loading": LOADING,
+    "command buffer full": QUEUE_FULL,
+    "instrumentation": PROFILER_OVERHEAD,
+    "resource": PROFILER_OVERHEAD,
+    "buffer flush": PROFILER_OVERHEAD,
+    "buffer request": PROFILER_OVERHEAD,
+    "UVM init": PROFILER_OVERHEAD,
+    "unknown": PROFILER_OVERHEAD,
+}
+
+NOT_RECORDED = re.compile(
+    r"cuKernelGet(Name|Attribute|Function)|cuFuncGet(Attribute|Name)|cuCtxGet(Current|Device|Id)|"
+    r"cuDeviceGet(Attribute|Count|Name|Uuid)?|cuDeviceTotalMem|cuDriverGetVersion|"
+    r"cuGetProcAddress|cuGetError(Name|String)|cuPointerGetAttributes?|cuStreamGetCtx|"
+    r"cuStreamIsCapturing|cuStreamGetCaptureInfo|"
+    r"cudaGetDevice|cudaGetLastError|cudaPeekAtLastError|cudaGetError(String|Name)")
+
+KERNEL_LAUNCH = re.compile(
+    r"cudaLaunchKernel(ExC)?|cuLaunchKernel(Ex)?|cu(da)?LaunchCooperativeKernel")
 
 
 class BadInput(Exception):
@@ -36,15 +89,63 @@ class BadInput(Exception):
 # ---------------------------------------------------------------------------------------------
 
 
+def display_name(name):
+    """__cudaLaunchKernel_ptsz and cudaLaunchKernel_v7000 are both cudaLaunchKernel."""
+    if name.startswith("__"):
+        name = name[2:]
+    return re.sub(r"(_v[0-9]+|_ptsz|_ptds)+\Z", "", name)
+
+
 @dataclass(eq=False)  # two calls are never the same, however alike they look
 class ApiCall:
     pid: int
     tid: int
-    name: str
+    is_driver: bool
+    name: str  # as displayed
     correlation: int
     start: int
     end: int
     result: int
+    outer: "ApiCall" = None  # the call directly around it, on the same thread
+    submitted_pageable: bool = False  # it, or a call around it, submitted a copy of pageable memory
+
+    @property
+    def outermost(self):
+        call = self
+        while call.outer is not None:
+            call = call.outer
+        return call
+
+    @property
+    def inner_first(self):
+        """Of calls that are open at the same time on a thread, the innermost has the least."""
+        return (-self.start, self.end, not self.is_driver, -self.correlation)
+
+    @property
+    def cause(self):
+        if self.submitted_pageable and self.name.endswith("Async"):
+            return COPYING
+        for pattern, cause in CLASSES:
+            if pattern.fullmatch(self.name):
+                return cause
+        return OTHER_CALL
+
+    @property
+    def is_polling(self):
+        return re.fullmatch(POLLING_CALLS, self.name) is not None
+
+
+@dataclass(eq=False)
+class Overhead:
+    pid: int
+    tid: int
+    kind: str
+    start: int
+    end: int
+
+    @property
+    def cause(self):
+        return OVERHEAD_CLASSES[self.kind]
 
 
 @dataclass(eq=False)
@@ -61,6 +162,10 @@ class Operation:
     destination: str = ""
     bytes: int = 0
 
+    @property
+    def is_pageable_copy(self):
+        return self.type == "memcpy" and "pageable" in (self.source, self.destination)
+
 
 @dataclass(frozen=True)
 class Device:
@@ -73,8 +178,11 @@ class Device:
 class Log:
     pids: set
     devices: dict  # (pid, ordinal) -> Device
-    calls: list
+    calls: list  # those that a profiler records
     operations: list
+    overheads: list
+    syncs: int = 0
+    untimed_syncs: int = 0
 
 
 def number(record, field):
@@ -103,17 +211,39 @@ def add_call(log, record):
     result = record.get("result")
     if type(result) is not int:
         raise BadInput('"result" is not an integer')
+    domain = text(record, "domain")
+    if domain not in ("runtime", "driver"):
+        raise BadInput(f'"domain" is {domain!r}, which is none that this check knows')
     call = ApiCall(
         pid=number(record, "pid"),
         tid=number(record, "tid"),
-        name=text(record, "name"),
+        is_driver=domain == "driver",
+        name=display_name(text(record, "name")),
         correlation=number(record, "correlation"),
         start=number(record, "start_ns"),
         end=number(record, "end_ns"),
         result=result,
     )
-    if text(record, "domain") == "runtime":  # driver calls are not recorded yet
+    if not NOT_RECORDED.fullmatch(call.name):
         log.calls.append(call)
+
+
+def add_overhead(log, record):
+    kind = text(record, "kind")
+    if kind not in OVERHEAD_CLASSES:
+        raise BadInput(f'"kind" is {kind!r}, which is none that this check knows')
+    log.overheads.append(Overhead(number(record, "pid"), number(record, "tid"), kind,
+                                  number(record, "start_ns"), number(record, "end_ns")))
+
+
+def add_sync(log, record):
+    """A wait has its API call beside it, which tells all of it that matters here."""
+    kind = text(record, "kind")
+    if kind not in ("event", "stream wait event", "stream", "context"):
+        raise BadInput(f'"kind" is {kind!r}, which is none that this check knows')
+    start, end = number(record, "start_ns"), number(record, "end_ns")
+    log.untimed_syncs += not (is_time(start) and is_time(end) and start <= end)
+    log.syncs += 1
 
 
 def add_operation(log, record):
@@ -150,12 +280,18 @@ def add_line(log, line):
         add_call(log, record)
     elif kind in ("kernel", "memcpy", "memset"):
         add_operation(log, record)
+    elif kind == "overhead":
+        add_overhead(log, record)
+    elif kind == "sync":
+        add_sync(log, record)
+    elif kind == "event":
+        number(record, "correlation")
     else:
         raise BadInput(f'its "type" is {kind!r}, which is none that this check knows')
 
 
 def read_log(path):
-    log = Log(pids=set(), devices={}, calls=[], operations=[])
+    log = Log(pids=set(), devices={}, calls=[], operations=[], overheads=[])
     line_number = 0
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
@@ -196,24 +332,106 @@ def is_unfinished(operation):
     return is_time(operation.start) and operation.end == 0
 
 
+def nest(calls):
+    """Sets `outer` of each."""
+    by_thread = defaultdict(list)
+    for call in calls:
+        by_thread[call.pid, call.tid].append(call)
+    for (pid, tid), thread in by_thread.items():
+        # A call comes after those around it.
+        thread.sort(key=lambda call: call.inner_first, reverse=True)
+        around = []  # outermost first
+        for call in thread:
+            while around and around[-1].end < call.end:
+                if around.pop().end > call.start:
+                    raise BadInput(
+                        f"two API calls of thread {tid} of process {pid} overlap, neither within "
+                        f"the other, at {call.start} ns."
+                    )
+            call.outer = around[-1] if around else None
+            around.append(call)
+
+
 def find_launches(calls, operations):
     """Operation -> the API call that submitted it; operations without one are absent.
 
     The ids are 32 bits wide and start again from the beginning in a long run, so that several
-    calls of a process can carry the same one."""
+    calls of a process can carry the same one. Needs nest()."""
     calls_by_id = defaultdict(list)
     for call in calls:
         if call.correlation != 0:
             calls_by_id[call.pid, call.correlation].append(call)
     launches = {}
     for operation in operations:
+        # Calls that are alike in both times are told apart only for a result that never depends on
+        # the order of the log.
         candidates = calls_by_id.get((operation.pid, operation.correlation), [])
         before = [call for call in candidates if call.start <= operation.start]
         if before:
-            launches[operation] = max(before, key=lambda call: (call.start, -call.end))
+            call = min(before, key=lambda call: (-call.start, call.end, call.tid))
         elif candidates:
-            launches[operation] = min(candidates, key=lambda call: (call.start, call.end))
+            call = min(candidates, key=lambda call: (call.start, call.end, call.tid))
+        else:
+            continue
+        launches[operation] = call.outermost
     return launches
+
+
+def mark_pageable(calls, launches):
+    """Sets `submitted_pageable`. Needs nest()."""
+    submitted = {call for operation, call in launches.items() if operation.is_pageable_copy}
+    for call in calls:
+        call.submitted_pageable = call.outermost in submitted
+
+
+class Intervals:
+    """Things with a start and an end, found by the time that they share with an interval."""
+
+    def __init__(self, things):
+        self.things = sorted(things, key=lambda thing: thing.start)
+        self.starts = [thing.start for thing in self.things]
+        self.latest_end = []  # of the things up to here
+        for thing in self.things:
+            self.latest_end.append(max([thing.end, *self.latest_end[-1:]]))
+
+    def within(self, a, b):
+        """Those that have at least a nanosecond of [a, b)."""
+        found = []
+        i = bisect.bisect_left(self.starts, b) - 1
+        while i >= 0 and self.latest_end[i] > a:
+            thing = self.things[i]
+            if max(thing.start, a) < min(thing.end, b):
+                found.append(thing)
+            i -= 1
+        return found
+
+
+class Host:
+    """What the threads were doing."""
+
+    def __init__(self, calls, overheads, hello):
+        calls_by_thread, overheads_by_thread = defaultdict(list), defaultdict(list)
+        waits_by_process = defaultdict(list)
+        for call in calls:
+            calls_by_thread[call.pid, call.tid].append(call)
+            if call.cause in WAITING_CLASSES and not call.is_polling:
+                waits_by_process[call.pid].append(call)
+        for overhead in overheads:
+            overheads_by_thread[overhead.pid, overhead.tid].append(overhead)
+        none = Intervals([])
+        self.calls = defaultdict(lambda: none, {t: Intervals(c)
+                                                for t, c in calls_by_thread.items()})
+        self.overheads = defaultdict(lambda: none, {t: Intervals(o)
+                                                    for t, o in overheads_by_thread.items()})
+        self.waits = defaultdict(lambda: none, {p: Intervals(w)
+                                                for p, w in waits_by_process.items()})
+        self.hello = hello  # pid -> when it came; a pid can have several, one after the other
+
+    def hello_of(self, call):
+        """When the process of this call said hello: 0 = unknown."""
+        times = sorted(self.hello.get(call.pid, []))
+        before = [time for time in times if time <= call.start]
+        return before[-1] if before else times[0] if times else 0
 
 
 # ---------------------------------------------------------------------------------------------
@@ -245,37 +463,141 @@ def gaps_between(first_start, last_end, busy):
     return gaps
 
 
-def launch_that_ended_gap(operations_at_end, launches):
-    """The call that submitted the operation with which the gap ended; None = unknown."""
+def what_ended_gap(operations_at_end, launches):
+    """(the operation with which the gap ended, its call or None = unknown)"""
     not_empty = [o for o in operations_at_end if o.start < o.end]
     candidates = not_empty or operations_at_end
-    calls = [launches[o] for o in candidates if o in launches]
-    return min(calls, key=lambda call: (call.start, call.end), default=None)
+
+    def rank(operation):
+        call = launches.get(operation)
+        if call is None:
+            return (True,)
+        # Beyond the end of the call it is a matter of taste, but not of the order of the log.
+        return (False, call.start, call.end, call.pid, call.tid, not operation.is_pageable_copy)
+
+    operation = min(candidates, key=rank)
+    return operation, launches.get(operation)
 
 
-def partition(a, b, call, window):
-    """[a, b) by cause: ({cause: ns}, whether the call seemed to start after its operation)."""
+@dataclass(frozen=True)
+class Piece:
+    start: int
+    end: int
+    cause: str
+    thread: tuple = None  # (pid, tid) that the GPU waited for
+
+
+def innermost(records):
+    """The innermost of the records that are open at an instant on one thread."""
+    def rank(record):
+        if isinstance(record, Overhead):
+            return (-record.start, record.end, 0, record.kind)
+        start, end, runtime, id = record.inner_first
+        return (start, end, 1, runtime, id)
+    return min(records, key=rank, default=None)
+
+
+def open_at(t, records):
+    return [record for record in records if record.start <= t < record.end]
+
+
+def partition(a, b, operation, call, host, window):
+    """[a, b) as pieces that follow each other."""
     if call is None:
-        return {UNKNOWN_LAUNCH: b - a}, False
-    cs = min(call.start, b)
-    ce = max(call.end, cs)
-    clock_fault = (cs, ce) != (call.start, call.end)
+        return [Piece(a, b, UNKNOWN_LAUNCH)]
+    cs, ce = min(call.start, b), call.end
+    thread = (call.pid, call.tid)
+    calls = host.calls[thread].within(a, b)
+    overheads = host.overheads[thread].within(a, b)
+    hello = host.hello_of(call)
 
-    shares = {}
-    if cs > a:
-        shares[HOST] = cs - a
-        shares[LAUNCH_LATENCY] = b - cs
-    else:
-        late = cs + window
-        if ce < b:
-            late = max(late, ce)
-        late = max(min(b, late), a)
-        shares[LAUNCH_LATENCY] = late - a
-        shares[SCHEDULING] = b - late
-    return shares, clock_fault
+    handing_over = []
+    if not any(max(c.start, a) < min(c.end, cs) for c in calls):
+        handing_over = [wait for wait in host.waits[call.pid].within(a, b)
+                        if wait.tid != call.tid and a <= wait.end <= cs]
+
+    late = cs + window
+    if ce < b:
+        late = max(late, ce)
+
+    def before_call(t):
+        record = innermost(open_at(t, calls + overheads))
+        if record is not None:
+            return record.cause, thread
+        waits = open_at(t, handing_over)
+        if waits:
+            wait = min(waits, key=lambda w: (-w.start, w.end, w.tid, w.inner_first))
+            return wait.cause, (wait.pid, wait.tid)
+        if t < hello:
+            return PROCESS_STARTING, thread
+        return CPU_CODE, thread
+
+    def since_call(t):
+        overhead = innermost(open_at(t, overheads)) if t < ce else None
+        if overhead is not None:
+            return overhead.cause, None
+        if operation.is_pageable_copy:
+            return STAGING, None
+        if cs > a or t < late:
+            return LAUNCH_LATENCY, None
+        return SCHEDULING, None
+
+    # Between two of these moments nothing changes.
+    moments = {a, b, cs, ce, late, hello}
+    for record in calls + overheads + handing_over:
+        moments |= {record.start, record.end}
+    moments = sorted(t for t in moments if a <= t <= b)
+    return [Piece(t, until, *(before_call(t) if t < cs else since_call(t)))
+            for t, until in zip(moments, moments[1:])]
 
 
-def summarize_device(device, operations, launches, window):
+def opened_by(a, call, host):
+    """The call of the thread of `call` that was open as the gap began: None = none."""
+    if call is None:
+        return None
+    waits = [c for c in host.calls[call.pid, call.tid].within(a, a + 1)
+             if c.cause in WAITING_CLASSES]
+    return max(waits, key=lambda c: c.inner_first, default=None)
+
+
+def totals(shares_by_key):
+    """{key: [ns in each gap that has some]} -> [(key, total, gaps, longest)], largest first."""
+    rows = [(key, sum(shares), len(shares), max(shares)) for key, shares in shares_by_key.items()]
+    return sorted(rows, key=lambda row: (-row[1], row[0]))
+
+
+def add_shares(shares_by_key, pieces):
+    """Adds up what each key has of one gap; `pieces` = (key, ns)."""
+    shares = defaultdict(int)
+    for key, ns in pieces:
+        shares[key] += ns
+    for key, ns in shares.items():
+        if ns > 0:
+            shares_by_key[key].append(ns)
+
+
+def describe_gap(a, b, pieces, call, opener):
+    joined = []
+    for piece in pieces:
+        if joined and joined[-1]["cause"] == piece.cause:
+            joined[-1]["duration_ns"] += piece.end - piece.start
+        else:
+            joined.append({"cause": piece.cause, "duration_ns": piece.end - piece.start})
+    return {
+        "start_ns": a,
+        "duration_ns": b - a,
+        "pieces": joined,
+        "pid": call.pid if call else 0,
+        "tid": call.tid if call else 0,
+        "opened_by": opener.name if opener else "",
+    }
+
+
+def total_length(intervals):
+    return sum(end - start for start, end in intervals)
+
+
+def summarize_device(device, operations, launches, host, window, seen):
     """(the device's entry, the number of clock faults)"""
     first_start = min(o.start for o in operations)
     last_end = max(o.end for o in operations)
@@ -286,19 +608,27 @@ def summarize_device(device, operations, launches, window):
     for operation in operations:
         starting_at[operation.start].append(operation)
 
-    shares_by_cause = defaultdict(list)
+    by_cause, by_thread, by_opener = defaultdict(list), defaultdict(list), defaultdict(list)
+    described = []
     clock_faults = 0
     for a, b in gaps:
-        call = launch_that_ended_gap(starting_at[b], launches)
-        shares, clock_fault = partition(a, b, call, window)
-        assert sum(shares.values()) == b - a and min(shares.values()) >= 0
-        clock_faults += clock_fault
-        for cause, ns in shares.items():
-            if ns > 0:
-                shares_by_cause[cause].append(ns)
+        operation, call = what_ended_gap(starting_at[b], launches)
+        pieces = partition(a, b, operation, call, host, window)
+        assert pieces[0].start == a and pieces[-1].end == b
+        assert all(p.start < p.end for p in pieces)
+        assert all(p.end == q.start for p, q in zip(pieces, pieces[1:]))
+        clock_faults += call is not None and call.start > b
+        add_shares(by_cause, ((p.cause, p.end - p.start) for p in pieces))
+        add_shares(by_thread, ((p.thread, p.end - p.start) for p in pieces if p.thread))
+        seen["handed over"] += sum(p.end - p.start for p in pieces
+                                   if p.thread and p.thread != (call.pid, call.tid))
+        opener = opened_by(a, call, host)
+        if opener is not None:
+            by_opener[opener.name, opener.cause].append(b - a)
+        described.append(describe_gap(a, b, pieces, call, opener))
 
     lengths = [b - a for a, b in gaps]
-    busy_ns = sum(end - start for start, end in busy)
+    busy_ns = total_length(busy)
     span_ns = last_end - first_start
     assert sum(lengths) == span_ns - busy_ns
     entry = {
@@ -308,26 +638,40 @@ def summarize_device(device, operations, launches, window):
         "first_start_ns": first_start,
         "span_ns": span_ns,
         "busy_ns": busy_ns,
+        "kernel_busy_ns": total_length(busy_intervals(
+            o for o in operations if o.type == "kernel")),
+        "copy_busy_ns": total_length(busy_intervals(
+            o for o in operations if o.type != "kernel")),
+        "not_recorded_ns": 0,  # the log has no holes
         "idle_ns": sum(lengths),
         "gap_count": len(gaps),
         "longest_gap_ns": max(lengths, default=0),
         "idle_by_cause": [
-            {
-                "cause": cause,
-                "total_ns": sum(shares),
-                "gap_count": len(shares),
-                "longest_ns": max(shares),
-            }
-            for cause, shares in shares_by_cause.items()
+            {"cause": cause, "total_ns": total, "gap_count": count, "longest_ns": longest}
+            for cause, total, count, longest in totals(by_cause)
         ],
+        "idle_by_thread": [
+            {"pid": pid, "tid": tid, "total_ns": total, "gap_count": count}
+            for (pid, tid), total, count, _ in totals(by_thread)
+        ],
+        "idle_opened_by": [
+            {"call": name, "cause": cause, "total_ns": total, "gap_count": count}
+            for (name, cause), total, count, _ in totals(by_opener)
+        ],
+        "top_gaps": sorted(described,
+                           key=lambda gap: (-gap["duration_ns"], gap["start_ns"]))[:TOP_GAPS],
     }
-    entry["idle_by_cause"].sort(key=lambda c: (-c["total_ns"], c["cause"]))
+    assert sum(row["total_ns"] for row in entry["idle_by_cause"]) == entry["idle_ns"]
     return entry, clock_faults
 
 
 # ---------------------------------------------------------------------------------------------
 # Statistics
 # ---------------------------------------------------------------------------------------------
+
+
+DISTRIBUTION_FIELDS = ("count", "total_ns", "mean_ns", "median_ns", "p99_ns", "min_ns", "max_ns",
+                       "stddev_ns")
 
 
 def histogram_value(v):
@@ -342,6 +686,8 @@ def histogram_value(v):
 def distribution(values):
     ordered = sorted(values)
     count = len(ordered)
+    if count == 0:
+        return dict.fromkeys(DISTRIBUTION_FIELDS, 0)
     total = sum(ordered)
     smallest, largest = ordered[0], ordered[-1]
 
@@ -362,14 +708,35 @@ def distribution(values):
     }
 
 
-def summarize_kernels(operations, device_of):
-    durations = defaultdict(list)
+def launch_statistics(operations, launches):
+    """What the time between the calls and the operations that they submitted looks like."""
+    launched = [(o, launches[o]) for o in operations if o in launches]
+    return {
+        "launch_latency": distribution([max(o.start - call.start, 0) for o, call in launched]),
+        "queue_delay": distribution([o.start - call.end for o, call in launched
+                                     if o.start > call.end]),
+    }
+
+
+def shorter_than_launch(kernels, launches):
+    return sum(o.end - o.start < launches[o].end - launches[o].start
+               for o in kernels if o in launches)
+
+
+def summarize_kernels(operations, device_of, launches):
+    groups = defaultdict(list)
     for o in operations:
         if o.type == "kernel":
-            durations[o.name, device_of(o)].append(o.end - o.start)
+            groups[o.name, device_of(o)].append(o)
     return [
-        {"name": name, "device": device, **distribution(values)}
-        for (name, device), values in durations.items()
+        {
+            "name": name,
+            "device": device,
+            **distribution([o.end - o.start for o in group]),
+            **launch_statistics(group, launches),
+            "shorter_than_launch": shorter_than_launch(group, launches),
+        }
+        for (name, device), group in groups.items()
     ]
 
 
@@ -391,52 +758,36 @@ def summarize_copies(operations):
     ]
 
 
-def display_name(name):
-    """__cudaLaunchKernel_ptsz and cudaLaunchKernel_v7000 are both cudaLaunchKernel."""
-    if name.startswith("__"):
-        name = name[2:]
-    return re.sub(r"(_v[0-9]+|_ptsz|_ptds)+\Z", "", name)
-
-
-def self_times(calls):
-    """Call -> its time less that of the calls directly within it on the same thread."""
-    by_thread = defaultdict(list)
-    for call in calls:
-        by_thread[call.pid, call.tid].append(call)
-    own = {call: call.end - call.start for call in calls}
-    for (pid, tid), thread in by_thread.items():
-        # A call comes after those around it. Of two calls with the same times, the one with the
-        # lower id was entered first.
-        thread.sort(key=lambda call: (call.start, -call.end, call.correlation))
-        around = []  # outermost first
-        for call in thread:
-            while around and around[-1].end < call.end:
-                if around.pop().end > call.start:
-                    raise BadInput(
-                        f"two API calls of thread {tid} of process {pid} overlap, neither within "
-                        f"the other, at {call.start} ns."
-                    )
-            if around:
-                own[around[-1]] -= call.end - call.start
-            around.append(call)
-    return own
-
-
 def summarize_api(calls):
-    own = self_times(calls)
+    """Needs nest()."""
+    own = {call: call.end - call.start for call in calls}
+    for call in calls:
+        if call.outer is not None:
+            own[call.outer] -= call.end - call.start
     groups = defaultdict(list)
     for call in calls:
-        groups[display_name(call.name)].append(call)
-    return [
-        {
+        groups[call.name].append(call)
+    rows = []
+    for name, group in groups.items():
+        failures = Counter(call.result % 2**32 for call in group if call.result != 0)
+        rows.append({
             "name": name,
             "count": len(group),
             "total_ns": sum(call.end - call.start for call in group),
             "self_ns": sum(own[call] for call in group),
-            "failures": sum(call.result != 0 for call in group),
-        }
-        for name, group in groups.items()
-    ]
+            "failures": sum(failures.values()),
+            "failures_by_code": [{"code": code, "count": count}
+                                 for code, count in sorted(failures.items())],
+        })
+    return rows
+
+
+def launches_without_operation(calls, operations):
+    """`operations`: all, whatever their times."""
+    submitted = set(find_launches(calls, operations).values())
+    return sum(call.outer is None and call.result == 0
+               and KERNEL_LAUNCH.fullmatch(call.name) is not None and call not in submitted
+               for call in calls)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -444,12 +795,20 @@ def summarize_api(calls):
 # ---------------------------------------------------------------------------------------------
 
 
-def summarize(log, window):
+def summarize(log, window, hello=None, seen=None):
+    """`hello`: pid -> [when it said hello to the profiler], which the log does not know.
+
+    `seen`, a Counter: for tests, what was met but is not to be told from the result."""
+    seen = Counter() if seen is None else seen
     calls = [call for call in log.calls if has_times(call)]
+    overheads = [o for o in log.overheads if has_times(o)]
     operations = [o for o in log.operations if has_times(o)]
     unfinished = sum(is_unfinished(o) for o in log.operations)
     untimed_operations = len(log.operations) - len(operations) - unfinished
+    nest(calls)
     launches = find_launches(calls, operations)
+    mark_pageable(calls, launches)
+    host = Host(calls, overheads, hello or {})
 
     by_device = defaultdict(list)
     names = {}
@@ -463,7 +822,8 @@ def summarize(log, window):
     devices = []
     clock_faults = 0
     for key in keys:
-        entry, faults = summarize_device(names[key], by_device[key], launches, window)
+        entry, faults = summarize_device(names[key], by_device[key], launches, host, window,
+                                         seen)
         devices.append(entry)
         clock_faults += faults
 
@@ -473,23 +833,36 @@ def summarize(log, window):
     def largest_first(rows):
         return sorted(rows, key=lambda row: (-row["total_ns"], json.dumps(row)))
 
+    kernels = [o for o in operations if o.type == "kernel"]
+    overhead_ns = {True: 0, False: 0}
+    for overhead in overheads:
+        overhead_ns[overhead.cause == PROFILER_OVERHEAD] += overhead.end - overhead.start
+
     return {
         "trace_start_ns": 0,  # here times are those of the log
         "launch_window_ns": window,
         "processes": [{"pid": pid} for pid in sorted(log.pids)],
         "devices": devices,
-        "kernels": largest_first(summarize_kernels(operations, device_of)),
+        "kernels": largest_first(summarize_kernels(operations, device_of, launches)),
         "copies": largest_first(summarize_copies(operations)),
         "api": largest_first(summarize_api(calls)),
+        **launch_statistics(operations, launches),
+        "kernels_shorter_than_launch": shorter_than_launch(kernels, launches),
+        "kernels_with_launch": sum(kernel in launches for kernel in kernels),
+        "program_overhead_ns": overhead_ns[False],
+        "profiler_overhead_ns": overhead_ns[True],
         "checks": {
             "launches": len(set(launches.values())),
             "device_operations": len(operations),
             "unmatched": len(operations) - len(launches),
             "dropped": 0,
-            "untimed": len(log.calls) - len(calls) + untimed_operations,
+            "untimed": (len(log.calls) - len(calls) + len(log.overheads) - len(overheads)
+                        + log.untimed_syncs + untimed_operations),
             "unfinished": unfinished,
             "late": 0,
             "clock_faults": clock_faults,
+            "launches_without_operation": launches_without_operation(calls, log.operations),
+            "duplicates": 0,
         },
     }
 
@@ -528,6 +901,19 @@ class Comparison:
                 self.integer(f"{path}.{field}", ours[field], theirs[field])
             else:
                 self.differ(f"{path}.{field}", ours[field], MISSING)
+
+    def distribution(self, path, ours, theirs, field):
+        """`field` of both, a distribution."""
+        if type(theirs.get(field)) is dict:
+            self.integers(f"{path}.{field}", ours[field], theirs[field], DISTRIBUTION_FIELDS)
+        else:
+            self.differ(f"{path}.{field}", "a distribution", json.dumps(theirs.get(field))[:80])
+
+    def texts(self, path, ours, theirs, fields):
+        for field in fields:
+            if ours[field] != theirs.get(field):
+                self.differ(f"{path}.{field}", json.dumps(ours[field]),
+                            json.dumps(theirs.get(field)))
 
     def section(self, path, owner, field):
         """The list of objects that `owner` holds as `field`."""
@@ -599,25 +985,50 @@ def compare_processes(result, ours, theirs):
                           PRESENT if pid in their_pids else MISSING)
 
 
+def compare_gaps(result, path, ours, theirs, trace_start):
+    if len(ours) != len(theirs):
+        result.differ(f"{path}: how many", len(ours), len(theirs))
+    for i, (our, their) in enumerate(zip(ours, theirs)):
+        where = f"{path}[{i}]"
+        our = dict(our, start_ns=our["start_ns"] - trace_start)
+        result.integers(where, our, their, ("start_ns", "duration_ns", "pid", "tid"))
+        result.texts(where, our, their, ("opened_by",))
+        our_pieces, pieces = our["pieces"], result.section(f"{where}.", their, "pieces")
+        if len(our_pieces) != len(pieces):
+            result.differ(f"{where}.pieces: how many", len(our_pieces), len(pieces))
+        for k, (our_piece, piece) in enumerate(zip(our_pieces, pieces)):
+            result.texts(f"{where}.pieces[{k}]", our_piece, piece, ("cause",))
+            result.integers(f"{where}.pieces[{k}]", our_piece, piece, ("duration_ns",))
+
+
 def compare_devices(result, ours, theirs, our_rows, their_rows):
     our_devices = dict(zip(device_labels(our_rows), our_rows))
     their_devices = dict(zip(device_labels(their_rows), their_rows))
+    trace_start = theirs.get("trace_start_ns")
+    if not is_integer(trace_start):
+        result.differ("trace_start_ns", "an integer", json.dumps(trace_start))
+        trace_start = 0
     for path, our, their in result.pairs("devices", our_devices, their_devices):
-        if our["name"] != their.get("name"):
-            result.differ(f"{path}.name", json.dumps(our["name"]), json.dumps(their.get("name")))
-        result.integers(path, our, their, ("operations", "span_ns", "busy_ns", "idle_ns",
-                                           "gap_count", "longest_gap_ns"))
-        if "first_start_ns" in their and is_integer(theirs.get("trace_start_ns")):
-            since_trace_start = our["first_start_ns"] - theirs["trace_start_ns"]
-            result.integer(f"{path}.first_start_ns", since_trace_start, their["first_start_ns"])
-        our_causes = result.keyed(path, our["idle_by_cause"], lambda row: row["cause"])
-        their_causes = result.keyed(
-            f"{path}.idle_by_cause",
-            result.section(f"{path}.", their, "idle_by_cause"),
-            lambda row: str(row.get("cause")),
+        result.texts(path, our, their, ("name",))
+        result.integers(path, our, their, (
+            "operations", "span_ns", "busy_ns", "kernel_busy_ns", "copy_busy_ns",
+            "not_recorded_ns", "idle_ns", "gap_count", "longest_gap_ns"))
+        if "first_start_ns" in their:
+            result.integer(f"{path}.first_start_ns", our["first_start_ns"] - trace_start,
+                           their["first_start_ns"])
+        tables = (
+            ("idle_by_cause", lambda row: str(row.get("cause")),
+             ("total_ns", "gap_count", "longest_ns")),
+            ("idle_by_thread", lambda row: shown(row, "pid", "tid"), ("total_ns", "gap_count")),
+            ("idle_opened_by", lambda row: shown(row, "call", "cause"), ("total_ns", "gap_count")),
         )
-        for cause, mine, other in result.pairs(f"{path}.idle_by_cause", our_causes, their_causes):
-            result.integers(cause, mine, other, ("total_ns", "gap_count", "longest_ns"))
+        for field, key, members in tables:
+            mine = result.keyed(path, our[field], key)
+            others = result.keyed(f"{path}.{field}", result.section(f"{path}.", their, field), key)
+            for where, row, other in result.pairs(f"{path}.{field}", mine, others):
+                result.integers(where, row, other, members)
+        compare_gaps(result, f"{path}.top_gaps", our["top_gaps"],
+                     result.section(f"{path}.", their, "top_gaps"), trace_start)
 
 
 def compare_sums(result, theirs, their_rows, their_labels):
@@ -644,10 +1055,36 @@ def compare_sums(result, theirs, their_rows, their_labels):
                    "checks.device_operations", total(kernels + copies, "count"), operations)
 
 
+def compare_failures(result, path, our, their):
+    def key(row):
+        return shown(row, "code")
+
+    mine = result.keyed(path, our["failures_by_code"], key)
+    others = result.keyed(f"{path}.failures_by_code",
+                          result.section(f"{path}.", their, "failures_by_code"), key)
+    for where, row, other in result.pairs(f"{path}.failures_by_code", mine, others):
+        result.integers(where, row, other, ("count",))
+
+
+def hello_times(theirs):
+    """pid -> [when it said hello], as their JSON has it."""
+    hello = defaultdict(list)
+    rows = theirs.get("processes")
+    for row in rows if type(rows) is list else []:
+        if type(row) is dict and is_integer(row.get("pid")) and is_integer(row.get("hello_ns")):
+            if row["hello_ns"] > 0:
+                hello[row["pid"]].append(row["hello_ns"])
+    return hello
+
+
 def compare(ours, theirs):
     result = Comparison()
 
-    result.integers("", ours, theirs, ("launch_window_ns",))
+    result.integers("", ours, theirs, (
+        "launch_window_ns", "kernels_shorter_than_launch", "kernels_with_launch",
+        "program_overhead_ns", "profiler_overhead_ns"))
+    for field in ("launch_latency", "queue_delay"):
+        result.distribution("", ours, theirs, field)
 
     compare_processes(result, ours, theirs)
 
@@ -666,7 +1103,7 @@ def compare(ours, theirs):
 
     sections = (
         ("kernels", kernel_key(our_labels), kernel_key(their_labels),
-         ("count", "total_ns", "mean_ns", "median_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns")),
+         (*DISTRIBUTION_FIELDS, "shorter_than_launch")),
         ("copies", lambda row: shown(row, "kind", "source", "destination"), None,
          ("count", "bytes", "total_ns")),
         ("api", lambda row: shown(row, "name"), None,
@@ -677,6 +1114,11 @@ def compare(ours, theirs):
         their_table = result.keyed(name, result.section("", theirs, name), their_key or our_key)
         for path, our, their in result.pairs(name, our_table, their_table):
             result.integers(path, our, their, fields)
+            if name == "kernels":
+                for field in ("launch_latency", "queue_delay"):
+                    result.distribution(path, our, their, field)
+            if name == "api":
+                compare_failures(result, path, our, their)
 
     checks = theirs.get("checks")
     if type(checks) is dict:
@@ -726,7 +1168,7 @@ def main(arguments):
             window = theirs.get("launch_window_ns", DEFAULT_LAUNCH_WINDOW_NS)
             if not is_integer(window) or window < 0:
                 raise BadInput(f'the "launch_window_ns" of {options.compare} is no time.')
-        ours = summarize(read_log(options.log), window)
+        ours = summarize(read_log(options.log), window, hello_times(theirs))
         if options.compare is None:
             print(json.dumps(ours, indent=2))
             return 0

@@ -40,7 +40,7 @@ void feed(Recording& recording, ProcessStream& stream, std::string_view bytes) {
   }
 }
 
-Summary summary_of(const std::vector<std::string>& records, RunFacts facts = facts_of_test(),
+Summary summary_of(const std::vector<std::string>& records, const RunFacts& facts = facts_of_test(),
                    bool goodbye = true) {
   const WireStream wire(100);
   Recording recording(nullptr);
@@ -179,7 +179,7 @@ TEST_CASE("idle time is split between host, launch latency and scheduling") {
   const DeviceSummary& device = summary.devices[0];
   REQUIRE(device.gap_count == 3);
   REQUIRE(cause(device, "scheduling") == 30);
-  REQUIRE(cause(device, "host") == 50);
+  REQUIRE(cause(device, "CPU code outside CUDA") == 50);
   REQUIRE(cause(device, "launch latency") == 15);
   REQUIRE(cause(device, "unknown launch") == 10);
   REQUIRE(device.idle_ns == 105);
@@ -193,7 +193,7 @@ TEST_CASE("of operations that start together the earliest launch counts, empty o
                   WireStream::api(2, 150, 160), WireStream::kernel(2, 200, 210, 1),
                   WireStream::api(3, 120, 125, 2), WireStream::kernel(3, 200, 220, 2),
                   WireStream::api(4, 105, 106), WireStream::kernel(4, 200, 200)});
-  REQUIRE(cause(summary.devices[0], "host") == 20);
+  REQUIRE(cause(summary.devices[0], "CPU code outside CUDA") == 20);
   REQUIRE(cause(summary.devices[0], "launch latency") == 80);
 }
 
@@ -203,7 +203,7 @@ TEST_CASE("correlation ids that wrapped around find the launch before the operat
                   WireStream::api(7, 5000, 5010), WireStream::kernel(7, 5020, 5030),
                   WireStream::api(7, 9000, 9010), WireStream::kernel(7, 9020, 9030)});
   REQUIRE(summary.checks.launches == 3);
-  REQUIRE(cause(summary.devices[0], "host") == (5000 - 130) + (9000 - 5030));
+  REQUIRE(cause(summary.devices[0], "CPU code outside CUDA") == (5000 - 130) + (9000 - 5030));
   REQUIRE(cause(summary.devices[0], "launch latency") == 40);
 }
 
@@ -220,7 +220,7 @@ TEST_CASE("an operation before its launch is a clock fault and stays within the 
   const Summary summary = summary_of({WireStream::api(1, 5, 8), WireStream::kernel(1, 10, 20),
                                       WireStream::api(2, 55, 60), WireStream::kernel(2, 50, 70)});
   REQUIRE(summary.checks.clock_faults == 1);
-  REQUIRE(cause(summary.devices[0], "host") == 30);
+  REQUIRE(cause(summary.devices[0], "CPU code outside CUDA") == 30);
   REQUIRE(summary.devices[0].idle_ns == 30);
 }
 
@@ -289,11 +289,13 @@ TEST_CASE("device activity equals brute force") {
     std::vector<Item> items;
     std::vector<std::string> records;
     const std::uint32_t count = 1 + random() % 8;
+    std::uint64_t api_time = 1;  // calls of a thread follow each other
     for (std::uint32_t id = 1; id <= count; ++id) {
       Item item{};
       item.id = id;
-      item.api_start = 1 + random() % 150;
+      item.api_start = api_time + random() % 25;
       item.api_end = item.api_start + random() % 20;
+      api_time = item.api_end + 1;
       item.start = item.api_start + random() % 60;
       item.end = item.start + random() % 25;
       item.has_api = random() % 8 != 0;
@@ -343,7 +345,12 @@ TEST_CASE("device activity equals brute force") {
       const std::uint64_t cs = std::min(ended_by->api_start, b);
       const std::uint64_t ce = std::max(ended_by->api_end, cs);
       if (cs > a) {
-        ++causes[t < cs ? "host" : "launch latency"];
+        const bool launching = std::any_of(items.begin(), items.end(), [&](const Item& item) {
+          return item.has_api && item.api_start <= t && t < item.api_end;
+        });
+        ++causes[t >= cs     ? "launch latency"
+                 : launching ? "launching other work"
+                             : "CPU code outside CUDA"];
       } else {
         const std::uint64_t late = std::min(b, std::max(cs + window, ce < b ? ce : 0));
         ++causes[t < late ? "launch latency" : "scheduling"];

@@ -16,7 +16,9 @@
 
 #include "cli/table.h"
 #include "cli/text.h"
-#include "cli/units.h"
+#include "collector/findings.h"
+#include "collector/units.h"
+#include "collector/verdict.h"
 #include "tests/catch.h"
 
 namespace profiler {
@@ -75,6 +77,12 @@ KernelSummary kernel(std::string name, std::string short_name, std::uint64_t cou
   return result;
 }
 
+Summary judged(Summary summary) {
+  summary.verdict = judge(summary);
+  summary.findings = find(summary);
+  return summary;
+}
+
 Summary base(std::string command) {
   Summary summary;
   summary.command = std::move(command);
@@ -100,11 +108,50 @@ Summary training() {
   gpu.idle_ns = gpu.span_ns - gpu.busy_ns;
   gpu.gap_count = 3'204;
   gpu.longest_gap_ns = 19 * kMs;
-  gpu.idle_by_cause = {{"host", 912 * kMs, 1'204, 19 * kMs},
-                       {"launch latency", 210'300 * kUs, 3'100, 9'300},
+  gpu.idle_by_cause = {{"CPU code outside CUDA", 812 * kMs, 1'204, 19 * kMs},
+                       {"copying (staging)", 190 * kMs, 100, 2'100 * kUs},
+                       {"launch latency", 90'300 * kUs, 3'100, 9'300},
                        {"scheduling", 31'299'400, 412, 1'100 * kUs},
+                       {"copying", 30 * kMs, 100, 600 * kUs},
                        {"unknown launch", 600, 1, 600}};
+  gpu.idle_by_thread = {{4242, 4242, "train_loop", 842 * kMs, 1'204}};
+  gpu.idle_by_nvtx = {{"", "load batch", 640 * kMs, 50}, {"", "step", 170 * kMs, 1'100}};
+  gpu.idle_opened_by = {{"cudaMemcpy", "copying", 870 * kMs, 100},
+                        {"cudaStreamSynchronize", "synchronizing", 12 * kMs, 50}};
+  gpu.top_gaps = {
+      {1'204 * kMs,
+       19'400 * kUs,
+       {{"copying", 300 * kUs}, {"CPU code outside CUDA", 19 * kMs}, {"launch latency", 100 * kUs}},
+       "copy DtoH",
+       "copy HtoD",
+       4242,
+       4242,
+       "train_loop",
+       "epoch > step > load batch",
+       "cudaMemcpy"},
+      {812 * kMs,
+       14 * kMs,
+       {{"CPU code outside CUDA", 14 * kMs}},
+       "kernel sgd",
+       "copy HtoD",
+       4242,
+       4242,
+       "train_loop",
+       "epoch > step",
+       ""}};
   summary.devices = {gpu};
+  summary.nvtx = {
+      {"", "epoch", true, 1, 1'890 * kMs, 20 * kMs, 1'890 * kMs, 1'890 * kMs, 12'400, 744 * kMs,
+       931 * kMs},
+      {"", "step", true, 50, 1'870 * kMs, 1'190 * kMs, 30 * kMs, 44 * kMs, 12'400, 744 * kMs,
+       931 * kMs},
+      {"", "load batch", true, 50, 680 * kMs, 680 * kMs, 11 * kMs, 19 * kMs, 100, 338 * kMs,
+       338 * kMs},
+      {"loader", "decode", false, 400, 5'020 * kMs, 5'020 * kMs, 9 * kMs, 31 * kMs, 0, 0, 0}};
+  summary.launch_latency = {12'400, 148'800 * kUs, 12 * kUs, 8'100, 61 * kUs, 4'100, 9 * kMs, 900};
+  summary.kernels_with_launch = 8'651;
+  summary.kernels_shorter_than_launch = 151;
+  summary.profiler_overhead_ns = 2'310 * kUs;
   const auto elementwise = [](const std::string& functor, std::uint64_t count, std::uint64_t mean) {
     return kernel("void at::native::vectorized_elementwise_kernel<4, at::native::" + functor +
                       "<float>, at::detail::Array<char*, 3> >(int, at::native::" + functor + ")",
@@ -128,13 +175,13 @@ Summary training() {
                     {"HtoD", "pinned", "device", 50, 1'677'721'600, 70 * kMs},
                     {"DtoH", "device", "pageable", 50, 200, 75'250},
                     {"memset", "", "device", 100, 409'600, 120'000}};
-  summary.api = {{"cudaMemcpy", 100, 901 * kMs, 901 * kMs, 0},
-                 {"cudaLaunchKernel", 8'650, 31 * kMs, 31 * kMs, 0},
-                 {"cudaMemcpyAsync", 50, 410 * kUs, 410 * kUs, 0},
-                 {"cudaMalloc", 12, 300 * kUs, 300 * kUs, 0},
-                 {"cudaMemsetAsync", 100, 210 * kUs, 210 * kUs, 0},
-                 {"cudaFree", 12, 120 * kUs, 120 * kUs, 0},
-                 {"cudaGetDevice", 3, 900, 900, 0}};
+  summary.api = {{"cudaMemcpy", 100, 901 * kMs, 901 * kMs, 0, {}},
+                 {"cudaLaunchKernel", 8'650, 31 * kMs, 31 * kMs, 0, {}},
+                 {"cudaMemcpyAsync", 50, 410 * kUs, 410 * kUs, 0, {}},
+                 {"cudaMalloc", 12, 300 * kUs, 300 * kUs, 0, {}},
+                 {"cudaMemsetAsync", 100, 210 * kUs, 210 * kUs, 0, {}},
+                 {"cudaFree", 12, 120 * kUs, 120 * kUs, 0, {}},
+                 {"cudaGetDevice", 3, 900, 900, 0, {}}};
   summary.checks.launches = 8'900;
   summary.checks.device_operations = 12'400;
   return summary;
@@ -157,8 +204,8 @@ Summary compute_bound() {
   summary.kernels = {
       kernel("matmul(float const*, float const*, float*, int)", "matmul", 101, 890 * kMs),
       kernel("bias(float*)", "bias", 101, 120 * kUs)};
-  summary.api = {{"cudaDeviceSynchronize", 2, 89 * kSecond, 89 * kSecond, 0},
-                 {"cudaLaunchKernel", 202, 1'400 * kUs, 1'100 * kUs, 0}};
+  summary.api = {{"cudaDeviceSynchronize", 2, 89 * kSecond, 89 * kSecond, 0, {}},
+                 {"cudaLaunchKernel", 202, 1'400 * kUs, 1'100 * kUs, 0, {}}};
   summary.checks.launches = 202;
   summary.checks.device_operations = 202;
   return summary;
@@ -170,14 +217,19 @@ Summary launch_bound() {
   gpu.name = "NVIDIA A100-SXM4-80GB";
   gpu.operations = 20'000;
   gpu.lead_in_ns = 180 * kMs;
-  gpu.span_ns = 20 * kMs;
+  gpu.span_ns = 120 * kMs;
   gpu.busy_ns = 18 * kMs;
-  gpu.idle_ns = 2 * kMs;
+  gpu.idle_ns = 102 * kMs;
   gpu.gap_count = 20'000;
-  gpu.idle_by_cause = {{"launch latency", 1'999'900, 20'000, 100}, {"scheduling", 100, 1, 100}};
+  gpu.idle_by_cause = {{"launch latency", 90 * kMs, 20'000, 5'100},
+                       {"CPU code outside CUDA", 11'999'900, 19'000, 900},
+                       {"scheduling", 100, 1, 100}};
   summary.devices = {gpu};
+  summary.launch_latency = {20'000, 122 * kMs, 6'100, 6'080, 9'020, 5'900, 21'000, 400};
+  summary.kernels_with_launch = 20'000;
+  summary.kernels_shorter_than_launch = 19'998;
   summary.kernels = {kernel("bias(float*)", "bias", 20'000, 900)};
-  summary.api = {{"cudaLaunchKernel", 20'000, 120 * kMs, 120 * kMs, 3}};
+  summary.api = {{"cudaLaunchKernel", 20'000, 120 * kMs, 120 * kMs, 3, {{1, 1}, {701, 2}}}};
   summary.checks.launches = 19'997;
   summary.checks.device_operations = 20'000;
   return summary;
@@ -194,7 +246,9 @@ Summary two_devices() {
   DeviceSummary second = summary.devices.front();
   second.busy_ns += 700 * kMs;
   second.idle_ns -= 700 * kMs;
-  second.idle_by_cause = {{"host", 400 * kMs, 900, 19 * kMs},
+  second.idle_opened_by.clear();
+  second.top_gaps.pop_back();
+  second.idle_by_cause = {{"CPU code outside CUDA", 400 * kMs, 900, 19 * kMs},
                           {"launch latency", 53'600 * kUs, 300, 9'300}};
   summary.devices.push_back(second);
   KernelSummary other = summary.kernels[0];
@@ -276,15 +330,15 @@ struct Golden {
 };
 
 std::vector<Golden> goldens() {
-  return {{"training", training()},
-          {"compute_bound", compute_bound()},
-          {"launch_bound", launch_bound()},
-          {"two_devices", two_devices()},
-          {"nothing", nothing()},
-          {"unreliable", unreliable()},
-          {"killed", killed()},
-          {"long_names", long_names()},
-          {"hostile", hostile()}};
+  return {{"training", judged(training())},
+          {"compute_bound", judged(compute_bound())},
+          {"launch_bound", judged(launch_bound())},
+          {"two_devices", judged(two_devices())},
+          {"nothing", judged(nothing())},
+          {"unreliable", judged(unreliable())},
+          {"killed", judged(killed())},
+          {"long_names", judged(long_names())},
+          {"hostile", judged(hostile())}};
 }
 
 void compare_with_golden(const std::string& name, const std::string& text) {
@@ -329,14 +383,14 @@ TEST_CASE("the screen, against golden text", "[summary_view]") {
   ViewOptions ascii;
   ascii.unicode = false;
   ascii.trace_path = "my traces/it's.pftrace";
-  compare_with_golden("training_ascii_80", render_summary(training(), ascii));
-  check_shape(render_summary(hostile(), ascii), ascii);
+  compare_with_golden("training_ascii_80", render_summary(judged(training()), ascii));
+  check_shape(render_summary(judged(hostile()), ascii), ascii);
   ViewOptions quiet;
   quiet.quiet = true;
-  compare_with_golden("killed_quiet_80", render_summary(killed(), quiet));
+  compare_with_golden("killed_quiet_80", render_summary(judged(killed()), quiet));
   ViewOptions color;
   color.color = true;
-  compare_with_golden("killed_color_80", render_summary(killed(), color));
+  compare_with_golden("killed_color_80", render_summary(judged(killed()), color));
 }
 
 TEST_CASE("colour adds nothing but colour", "[summary_view]") {
@@ -353,30 +407,30 @@ TEST_CASE("colour adds nothing but colour", "[summary_view]") {
 
 TEST_CASE("what the screen says", "[summary_view]") {
   ViewOptions options;
-  const std::string text = render_summary(training(), options);
+  const std::string text = render_summary(judged(training()), options);
   CHECK(contains(text, "SIMULATED"));
   CHECK(contains(text, "exit 0"));
   // A sentence is broken between words, so compare it on one line.
   options.width = 200;
-  const std::string wide = render_summary(training(), options);
+  const std::string wide = render_summary(judged(training()), options);
   CHECK(contains(wide,
-                 "The GPU was idle 61 % of the 1.90 s between its first and last work; for "
-                 "48 % of this span it waited for the CPU."));
+                 "Synchronization-bound: the GPU was idle 61 % of the 1.90 s between its first and "
+                 "last work; for 46 % of this time in gaps that began while"));
   CHECK(contains(wide, "212 ms before the first, 3.40 ms after the last GPU work"));
-  CHECK(contains(render_summary(launch_bound(), options), "900 ns"));
+  CHECK(contains(render_summary(judged(launch_bound()), options), "900 ns"));
   CHECK(contains(wide, "cutlass_80_tensorop_s1688gemm_128x128_32x3_nn_align1"));
   CHECK(!contains(wide, "Trace:"));
   CHECK(!contains(text, "4242"));
 
-  CHECK(contains(render_summary(launch_bound(), options), "failed"));
-  CHECK(contains(render_summary(killed(), options), "killed by SIGKILL (9)"));
-  CHECK(contains(render_summary(killed(), options), "missing from 1.90 s on"));
+  CHECK(contains(render_summary(judged(launch_bound()), options), "failed"));
+  CHECK(contains(render_summary(judged(killed()), options), "killed by SIGKILL (9)"));
+  CHECK(contains(render_summary(judged(killed()), options), "missing from 1.90 s on"));
 
-  const std::string compute = render_summary(compute_bound(), options);
-  CHECK(contains(compute, "idle <0.1 % of the 1 min 30 s"));
+  const std::string compute = render_summary(judged(compute_bound()), options);
+  CHECK(contains(compute, "GPU-bound: the GPU was busy >99 % of the 1 min 30 s"));
   CHECK(contains(compute, ">99"));
   CHECK(contains(compute, "self"));
-  CHECK(!contains(text, "self"));
+  CHECK(!contains(render_summary(judged(launch_bound()), options), "self"));
 
   Summary failed = training();
   failed.exit.code = 3;
@@ -391,13 +445,13 @@ TEST_CASE("what the screen says", "[summary_view]") {
   busy.devices[0].gap_count = 0;
   busy.devices[0].busy_ns = busy.devices[0].span_ns;
   busy.devices[0].idle_by_cause.clear();
-  const std::string all_busy = render_summary(busy, options);
+  const std::string all_busy = render_summary(judged(busy), options);
   CHECK(contains(all_busy, "busy 100 % of the 1 min 30 s"));
   CHECK(!contains(all_busy, "Idle by cause"));
 }
 
 TEST_CASE("nothing recorded shows its reason and no empty table", "[summary_view]") {
-  const std::string text = render_summary(nothing(), {});
+  const std::string text = render_summary(judged(nothing()), {});
   CHECK(contains(text, "No GPU work was recorded."));
   CHECK(contains(text, "The program made no CUDA call"));
   for (const char* head :
@@ -409,11 +463,17 @@ TEST_CASE("nothing recorded shows its reason and no empty table", "[summary_view
 TEST_CASE("unreliable idle is withheld", "[summary_view]") {
   ViewOptions options;
   options.width = 200;
-  const std::string text = render_summary(unreliable(), options);
-  CHECK(contains(text, "Idle time is withheld: 12 % of the operations"));
+  const std::string text = render_summary(judged(unreliable()), options);
+  CHECK(contains(text, "Not reliable: too many records are missing or faulty"));
+  CHECK(contains(text, "Idle time is withheld: 1,613 records of 14,013"));
+  CHECK(contains(text, "12 % of the operations"));
+  options.advice = false;
+  CHECK(contains(render_summary(judged(unreliable()), options),
+                 "Idle time is withheld: 12 % of the operations"));
+  options.advice = true;
   CHECK(!contains(text, "Idle by cause"));
   CHECK(!contains(text, "busy 744 ms"));
-  CHECK(!contains(text, "was idle"));
+  CHECK(!contains(text, "Longest gaps"));
   CHECK(contains(text, "1,400 dropped"));
   CHECK(contains(text, "1,400 records dropped"));
   CHECK(contains(text, "failed with CUPTI error 7 (process 4242)"));
@@ -421,20 +481,67 @@ TEST_CASE("unreliable idle is withheld", "[summary_view]") {
   Summary two = two_devices();
   two.devices[1].idle_reliable = false;
   two.devices[1].idle_unreliable_reason = "Records came too late.";
-  const std::string one_of_two = render_summary(two, options);
+  const std::string one_of_two = render_summary(judged(two), options);
   CHECK(contains(one_of_two, "Idle time of GPU 1 is withheld: Records came too late."));
-  CHECK(contains(one_of_two, "1 of 2 GPUs were idle 61 % of the 1.90 s"));
+  CHECK(contains(one_of_two, "1 of 2 GPUs was idle 61 % of the 1.90 s"));
 }
 
 TEST_CASE("several devices and processes have their tables", "[summary_view]") {
   ViewOptions options;
   options.width = 200;
-  const std::string text = render_summary(two_devices(), options);
+  const std::string text = render_summary(judged(two_devices()), options);
   CHECK(contains(text,
-                 "The 2 GPUs were idle 42 % of the 3.80 s between first and last work of each"));
-  CHECK(contains(text, "python train.py --local-rank 1"));
-  CHECK(contains(text, "failed: exit 1"));
+                 "the 2 GPUs were idle 42 % of the 3.80 s between first and last work of each"));
   CHECK(contains(text, "2 × NVIDIA A100-SXM4-80GB"));
+  CHECK(contains(text, "3 processes (1 failed)"));
+  options.top = 5;  // as many as there are, however long the screen becomes
+  const std::string all = render_summary(judged(two_devices()), options);
+  CHECK(contains(all, "python train.py --local-rank 1"));
+  CHECK(contains(all, "failed: exit 1"));
+}
+
+TEST_CASE("findings, ranges, gaps and failures", "[summary_view]") {
+  ViewOptions options;
+  options.width = 200;
+  options.top = 9;
+  const std::string text = render_summary(judged(training()), options);
+  CHECK(contains(text, "1. readback: The CPU waits for results: at most 870 ms of 1.90 s (46 %)."));
+  CHECK(contains(text, " → Read back less often"));
+  CHECK(contains(text, "NVTX ranges"));
+  CHECK(contains(text, "loader: decode"));
+  CHECK(contains(text, "Longest gaps"));
+  CHECK(contains(text, "CPU code outside CUDA 98 %, copying 1.5 %, launch latency 0.5 %"));
+  CHECK(contains(text, "copy DtoH → copy HtoD"));
+  CHECK(contains(text, "4242 train_loop: epoch > step > load batch"));
+  CHECK(contains(text, "14.0 ms  812 ms"));
+  options.top_gaps = 1;
+  CHECK(!contains(render_summary(judged(training()), options), "14.0 ms  812 ms"));
+  options.top = 0;  // gaps that were asked for are shown, whatever has to go
+  options.top_gaps = 2;
+  options.width = 80;
+  const std::string asked = render_summary(judged(training()), options);
+  INFO(asked);
+  CHECK(contains(asked, "14.0 ms  812 ms"));
+
+  options.advice = false;
+  const std::string plain = render_summary(judged(training()), options);
+  CHECK(!contains(plain, "readback"));
+  CHECK(contains(plain, "Synchronization-bound"));
+  options.advice = true;
+  options.quiet = true;
+  CHECK(!contains(render_summary(judged(training()), options), "readback"));
+
+  options = {};
+  const std::string launches = render_summary(judged(launch_bound()), options);
+  CHECK(contains(launches, "1, 701 × 2"));
+  CHECK(contains(launches, "19,998 of 20,000 kernels shorter than their launch"));
+  Summary holes = judged(training());
+  holes.devices[0].not_recorded_ns = 600 * kUs;
+  CHECK(contains(render_summary(holes, options), "not recorded 600 µs"));
+  holes.checks.nvtx_unclosed = 2;
+  holes.checks.duplicates = 1;
+  options.width = 200;
+  CHECK(contains(render_summary(holes, options), "2 NVTX unclosed · 1 duplicate"));
 }
 
 TEST_CASE("rows that are left out are counted", "[summary_view]") {
@@ -457,13 +564,15 @@ TEST_CASE("names that are cut stay different", "[summary_view]") {
   for (const std::size_t width : {40U, 80U, 120U, 200U}) {
     ViewOptions options;
     options.width = width;
-    for (const Summary& summary : {long_names(), training()}) {
+    options.top = 8;
+    for (const Summary& summary : {judged(long_names()), judged(training())}) {
       const std::vector<std::string> lines = lines_of(render_summary(summary, options));
       std::set<std::string> names;
       std::size_t rows = 0;
       bool inside = false;
       for (const std::string& line : lines) {
-        if (line.empty() || line.compare(0, 3, "…") == 0) inside = false;
+        if (line.empty() || line.compare(0, 3, "…") == 0 || contains(line, "Launch latency"))
+          inside = false;
         if (inside) {
           ++rows;
           names.insert(line.substr(line.rfind("  ")));
@@ -537,8 +646,8 @@ class Dice {
 };
 
 Summary random_summary(Dice& dice) {
-  static const std::vector<std::string> kCauses = {"host", "launch latency", "scheduling",
-                                                   "unknown launch"};
+  static const std::vector<std::string> kCauses = {"CPU code outside CUDA", "launch latency",
+                                                   "scheduling", "unknown launch"};
   Summary summary;
   summary.command = dice.text();
   summary.simulated = dice.coin();
@@ -594,16 +703,62 @@ Summary random_summary(Dice& dice) {
   }
   for (std::size_t i = dice.rows(); i > 0; --i) {
     summary.api.push_back(
-        {dice.text(), dice.number(), dice.number(), dice.number(), dice.number()});
+        {dice.text(), dice.number(), dice.number(), dice.number(), dice.number(), {}});
+    for (std::size_t c = dice.rows(); c > 0; --c)
+      summary.api.back().failures_by_code.push_back({dice.number(), dice.number()});
   }
+  for (std::size_t i = dice.rows(); i > 0; --i) {
+    NvtxSummary range;
+    range.domain = dice.text();
+    range.name = dice.text();
+    range.count = dice.number();
+    range.total_ns = dice.number();
+    range.gpu_union_ns = dice.number();
+    summary.nvtx.push_back(range);
+  }
+  for (DeviceSummary& device : summary.devices) {
+    if (dice.coin()) device.not_recorded_ns = dice.number();
+    for (std::size_t i = dice.rows(); i > 0; --i) {
+      GapSummary gap;
+      gap.start_ns = dice.number();
+      gap.duration_ns = dice.number();
+      for (std::size_t c = dice.rows(); c > 0; --c)
+        gap.pieces.push_back({dice.coin() ? kCauses[dice.below(4)] : dice.text(), dice.number()});
+      gap.before = dice.text();
+      gap.after = dice.text();
+      gap.tid = dice.number();
+      gap.thread_name = dice.text();
+      gap.nvtx_path = dice.text();
+      gap.opened_by = dice.coin() ? "cudaMemcpy" : dice.text();
+      device.top_gaps.push_back(gap);
+    }
+    for (std::size_t i = dice.rows(); i > 0; --i) {
+      device.idle_opened_by.push_back({dice.coin() ? "cudaMemcpy" : dice.text(),
+                                       dice.coin() ? "copying" : "synchronizing", dice.number(),
+                                       dice.number()});
+      device.idle_by_thread.push_back(
+          {dice.number(), dice.number(), dice.text(), dice.number(), dice.number()});
+      device.idle_by_nvtx.push_back({dice.text(), dice.text(), dice.number(), dice.number()});
+    }
+  }
+  summary.kernels_with_launch = dice.number();
+  summary.kernels_shorter_than_launch = dice.number();
+  summary.launch_latency.count = dice.number();
+  summary.launch_latency.p99_ns = dice.number();
+  summary.profiler_overhead_ns = dice.number();
   if (dice.coin()) {
     summary.checks = {dice.number(), dice.number(), dice.number(), dice.number(), dice.number(),
-                      dice.number(), dice.number(), dice.number(), dice.number()};
+                      dice.number(), dice.number(), dice.number(), dice.number(), dice.number(),
+                      dice.number(), dice.number(), dice.number()};
   }
   for (std::size_t i = dice.rows(); i > 0; --i) {
     summary.cupti_failures.push_back({dice.number(), dice.text(), dice.number()});
   }
   for (std::size_t i = dice.rows(); i > 0; --i) summary.notes.push_back(dice.text());
+  if (dice.coin()) return judged(summary);
+  summary.verdict = {dice.text(), dice.text()};
+  for (std::size_t i = dice.rows(); i > 0; --i)
+    summary.findings.push_back({dice.text(), dice.text(), dice.text(), dice.text(), dice.number()});
   return summary;
 }
 
@@ -617,6 +772,7 @@ TEST_CASE("any summary fits", "[summary_view]") {
     options.width = kWidths[dice.below(kWidths.size())];
     options.unicode = dice.below(4) != 0;
     options.quiet = dice.below(8) == 0;
+    options.advice = dice.below(4) != 0;
     options.top = dice.below(8) == 0 ? dice.below(50) : 0;
     if (dice.coin()) options.trace_path = dice.text();
     const std::string text = render_summary(summary, options);

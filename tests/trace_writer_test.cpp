@@ -96,7 +96,7 @@ class Run {
     thread = catalog.thread(process, 4243);
     catalog.threads[thread].name = "worker";
     device = catalog.device(process, a_device(0));
-    queue = catalog.queue({process, device, 1, 7});
+    queue = catalog.queue({process, device, 1, 7, {}});
     launch = catalog.api_function(ApiDomain::kRuntime, 211, "cudaLaunchKernel_v7000");
     vadd = catalog.kernel_function("_Z4vaddPKfS0_Pfi", 24, 1024, 0);
     writer.preamble({kStart, kStart + 500, 1'700'000'000'000'000'000}, "0.1.0",
@@ -593,7 +593,7 @@ TEST_CASE("two processes with equal ids share a device and nothing else") {
   Run run;
   const ProcessIndex other = run.catalog.add_process(a_process(5000));
   REQUIRE(run.catalog.device(other, a_device(0)) == run.device);
-  const QueueIndex other_queue = run.catalog.queue({other, run.device, 1, 7});
+  const QueueIndex other_queue = run.catalog.queue({other, run.device, 1, 7, {}});
   const ThreadIndex other_thread = run.catalog.thread(other, 4243);
   run.add(run.call(kStart, kStart + 10, 19));
   run.add(run.kernel(kStart + 20, kStart + 30, 19));
@@ -627,8 +627,8 @@ TEST_CASE("devices, contexts and streams have lanes of their own") {
   std::vector<std::string> names;
   const DeviceIndex second = run.catalog.device(run.process, a_device(1));
   for (const Queue& queue :
-       {Queue{run.process, run.device, 1, 7}, Queue{run.process, run.device, 1, 13},
-        Queue{run.process, run.device, 2, 7}, Queue{run.process, second, 3, 7}}) {
+       {Queue{run.process, run.device, 1, 7, {}}, Queue{run.process, run.device, 1, 13, {}},
+        Queue{run.process, run.device, 2, 7, {}}, Queue{run.process, second, 3, 7, {}}}) {
     Operation kernel = run.kernel(kStart, kStart + 5);
     kernel.queue = run.catalog.queue(queue);
     run.add(kernel);
@@ -717,6 +717,134 @@ TEST_CASE("calls in order of completion nest as they were made") {
   }
 }
 
+TEST_CASE("a caller that ends in a later batch still comes before what it called") {
+  Run run;
+  const FunctionIndex driver = run.catalog.api_function(ApiDomain::kDriver, 307, "cuLaunchKernel");
+  const ApiCall inner{kStart, kStart + 50, run.thread, driver, 5, 0};
+  run.add(inner);
+  run.add(run.call(kStart, kStart + 100, 5));
+  run.add(run.call(kStart + 100, kStart + 110, 6));
+  const Imported trace = import_trace(run.trace());
+  REQUIRE(trace.slices.size() == 3);
+  CHECK(trace.slices[0].name == "cudaLaunchKernel");
+  CHECK(trace.slices[0].end == kStart + 100);
+  CHECK(trace.slices[1].name == "cuLaunchKernel");
+  CHECK(trace.slices[1].end == kStart + 50);
+  CHECK(trace.slices[1].depth == 1);
+  // They share an id: the arrow begins at the outer one.
+  CHECK(trace.slices[0].submitted == std::vector<std::uint64_t>{5});
+  CHECK(trace.slices[1].submitted.empty());
+  CHECK(trace.slices[2].depth == 0);
+}
+
+TEST_CASE("NVTX ranges enclose the calls of their thread, and marks stand on it") {
+  Run run;
+  NvtxRange range;
+  range.start = kStart;
+  range.end = kStart + 100;
+  range.thread = range.end_thread = run.thread;
+  range.text = run.catalog.text("step");
+  NvtxRange other = range;  // of a domain whose ranges cross those of the first
+  other.start = kStart + 50;
+  other.end = kStart + 150;
+  other.domain = run.catalog.nvtx_domain("NCCL");
+  NvtxRange loose = range;
+  loose.is_nested = false;
+  loose.start = kStart + 20;
+  loose.end = kStart + 140;
+  loose.end_thread = run.catalog.thread(run.process, 9);
+  NvtxEvent mark;
+  mark.kind = NvtxKind::kMark;
+  mark.time = kStart + 60;
+  mark.thread = run.thread;
+  mark.text = run.catalog.text("here");
+  run.add(run.call(kStart, kStart + 100, 1));
+  run.writer.nvtx_ranges(run.catalog, std::vector<NvtxRange>{other, range, loose});
+  run.writer.nvtx_marks(run.catalog, {&mark, 1});
+  const pb::Trace bytes = run.trace();
+  const Imported trace = import_trace(bytes);
+  REQUIRE(trace.slices.size() == 4);
+  std::map<std::string, std::vector<Slice>> by_track;
+  for (const Slice& slice : trace.slices) {
+    const auto& track = trace.tracks.at(slice.track);
+    by_track[track.has_thread() ? "thread" : track.name()].push_back(slice);
+  }
+  REQUIRE(by_track["thread"].size() == 2);
+  CHECK(by_track["thread"][0].name == "step");
+  CHECK(by_track["thread"][0].depth == 0);
+  CHECK(by_track["thread"][0].end == kStart + 100);
+  CHECK(by_track["thread"][1].name == "cudaLaunchKernel");
+  CHECK(by_track["thread"][1].depth == 1);
+  REQUIRE(by_track["NVTX NCCL (worker)"].size() == 1);
+  CHECK(by_track["NVTX NCCL (worker)"][0].end == kStart + 150);
+  REQUIRE(by_track["NVTX start/end"].size() == 1);
+  CHECK(by_track["NVTX start/end"][0].annotations ==
+        std::map<std::string, std::uint64_t>{{"thread", 4243}, {"end_thread", 9}});
+  int marks = 0;
+  for (const auto& packet : bytes.packet())
+    marks += packet.timestamp() == kStart + 60 &&
+             packet.track_event().type() == pb::TrackEvent::TYPE_INSTANT;
+  CHECK(marks == 1);
+}
+
+TEST_CASE("waits, overhead and holes that overlap have tracks of one name, and keep their times") {
+  Run run;
+  run.add(run.call(kStart, kStart + 1));
+  std::vector<SyncRecord> syncs;
+  std::vector<OverheadRecord> overheads;
+  for (const auto& [start, end] :
+       {std::pair{20, 60}, std::pair{10, 30}, std::pair{60, 70}, std::pair{0, 9}}) {
+    SyncRecord sync;
+    sync.start = kStart + static_cast<std::uint64_t>(start);
+    sync.end = kStart + static_cast<std::uint64_t>(end);
+    sync.kind = SyncKind::kStream;
+    sync.process = run.process;
+    sync.correlation = 9;
+    sync.stream = 7;
+    syncs.push_back(sync);
+    overheads.push_back({sync.start, sync.end, OverheadKind::kLazyFunctionLoading, run.thread, 0});
+    run.writer.hole(run.process, sync.start, sync.end, 3);
+  }
+  run.writer.syncs(run.catalog, syncs);
+  run.writer.overheads(run.catalog, overheads);
+  const Imported trace = import_trace(run.trace());
+  std::map<std::string, std::set<std::uint64_t>> tracks;
+  std::map<std::string, std::vector<std::pair<std::uint64_t, std::uint64_t>>> times;
+  for (const Slice& slice : trace.slices) {
+    const std::string& name = trace.tracks.at(slice.track).name();
+    tracks[name].insert(slice.track);
+    times[name].emplace_back(slice.start - kStart, slice.end - kStart);
+    CHECK(slice.depth == 0);
+  }
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>> expected = {
+      {0, 9}, {10, 30}, {20, 60}, {60, 70}};
+  for (const char* name : {"CUDA synchronization", "overhead (worker)", "not recorded"}) {
+    INFO(name);
+    CHECK(tracks[name].size() == 2);
+    CHECK(times[name] == expected);
+  }
+}
+
+TEST_CASE("a nested driver record costs at most 50 bytes") {
+  const auto write = [](bool nested) {
+    Run run;
+    const FunctionIndex driver =
+        run.catalog.api_function(ApiDomain::kDriver, 307, "cuLaunchKernel");
+    for (std::uint64_t i = 0; i < 50'000; ++i) {
+      const std::uint64_t at = kStart + 10'000 * i;
+      const auto correlation = static_cast<std::uint32_t>(100'000 + i);
+      if (nested) run.add(ApiCall{at + 500, at + 4000, run.thread, driver, correlation, 0});
+      run.add(run.call(at, at + 4200, correlation));
+    }
+    run.writer.flush();
+    return run.writer.bytes();
+  };
+  const double bytes = static_cast<double>(write(true) - write(false)) / 50'000;
+  CAPTURE(bytes);
+  CHECK(bytes <= 50);
+  CHECK(bytes > 20);
+}
+
 TEST_CASE("random nested calls are read back exactly, whatever their order in a batch") {
   std::mt19937_64 random(11);
   for (int round = 0; round < 20; ++round) {
@@ -779,7 +907,7 @@ TEST_CASE("a thread that is renamed keeps its track") {
   run.writer.thread(run.catalog, run.thread);
   run.writer.process(run.catalog, run.process);
   const Imported trace = import_trace(run.trace());
-  CHECK(trace.tracks.size() == 2);
+  CHECK(trace.tracks.size() == 3);  // with that of the facts
   CHECK(trace.tracks.at(trace.slices[0].track).thread().thread_name() == "pt_autograd_0");
 }
 
@@ -885,7 +1013,7 @@ TEST_CASE("a kernel launch costs at most 130 bytes") {
     Run run;
     for (ProcessIndex i = 0; i < before; ++i) run.catalog.add_process(a_process(100 + i));
     const ProcessIndex process = run.catalog.add_process(a_process(99));
-    const QueueIndex queue = run.catalog.queue({process, run.device, 1, 7});
+    const QueueIndex queue = run.catalog.queue({process, run.device, 1, 7, {}});
     const ThreadIndex thread = run.catalog.thread(process, 99);
     for (std::uint64_t i = 0; i < launches; ++i) {
       const auto correlation = static_cast<std::uint32_t>(100'000 + i);

@@ -1,5 +1,9 @@
 // The device model of the virtual GPU: times are given, so every result is exact.
+#include <unistd.h>
+
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -8,6 +12,7 @@
 #include "samples/virtual_gpu/engine/address_table.h"
 #include "samples/virtual_gpu/engine/model.h"
 #include "samples/virtual_gpu/engine/scheduler.h"
+#include "samples/virtual_gpu/engine/truth_log.h"
 #include "tests/catch.h"
 
 using namespace virtual_gpu;  // NOLINT
@@ -313,6 +318,97 @@ TEST_CASE("virtual GPU: mistakes in a model name the line and what was expected"
         "x.model: expected a name that begins with \"Simulated\", found \"NVIDIA H100\"");
   CHECK(error_of("copy HtoD pinned bandwidth 0GB/s\n") ==
         "x.model:1: expected a rate above zero, found \"0\"");
+  CHECK(error_of("driver-records both\n") == "x.model:1: expected own or shared, found \"both\"");
+  CHECK(error_of("driver-records\n") ==
+        "x.model:1: expected own or shared, found the end of the line");
+  CHECK(error_of("lazy-loading 300\n") ==
+        "x.model:1: expected a time such as 250us, found \"300\"");
+  CHECK(error_of("staging-buffer 1us\n") ==
+        "x.model:1: expected a size such as 1MiB, found \"1us\"");
+}
+
+TEST_CASE("virtual GPU: what loading takes, and whose ids nested driver calls carry") {
+  Model model = plain_model();
+  SECTION("nothing, and their own, if a model does not say") {
+    CHECK(model.lazy_loading_ns == 0);
+    CHECK(model.module_loading_ns == 0);
+    CHECK(model.jit_ns == 0);
+    CHECK(model.driver_records == DriverRecords::kOwn);
+  }
+  SECTION("as the model says") {
+    std::string error;
+    REQUIRE(
+        parse_model("lazy-loading 300us\nmodule-loading 1.5ms\njit 20ms\ndriver-records shared\n",
+                    "test.model", model, error));
+    CHECK(model.lazy_loading_ns == 300'000);
+    CHECK(model.module_loading_ns == 1'500'000);
+    CHECK(model.jit_ns == 20'000'000);
+    CHECK(model.driver_records == DriverRecords::kShared);
+    REQUIRE(parse_model("driver-records own\n", "test.model", model, error));
+    CHECK(model.driver_records == DriverRecords::kOwn);
+  }
+}
+
+TEST_CASE("virtual GPU: pageable memory is staged, up to the size of the buffer") {
+  Model model = plain_model();
+  std::string error;
+  REQUIRE(
+      parse_model("copy HtoH any latency 100ns bandwidth 2GB/s\n"
+                  "staging-buffer 4KiB\n",
+                  "test.model", model, error));
+  CHECK(staging_duration(model, 1000) == 100 + 500);
+  CHECK(staging_duration(model, 4096) == 100 + 2048);
+  CHECK(staging_duration(model, 1 << 30) == 100 + 2048);
+  CHECK(staging_duration(model, 0) == 0);
+  REQUIRE(parse_model("staging-buffer 0B\n", "test.model", model, error));
+  CHECK(staging_duration(model, 1000) == 0);
+}
+
+TEST_CASE("virtual GPU: the truth log says what its reference says") {
+  char path[] = "/tmp/virtual_gpu_test.XXXXXX";
+  const int file = mkstemp(path);
+  REQUIRE(file >= 0);
+  close(file);
+  setenv("PROFILER_VIRTUAL_GPU_LOG", path, 1);
+  TruthLog log;
+  log.open();
+  unsetenv("PROFILER_VIRTUAL_GPU_LOG");
+
+  Synchronization wait;
+  wait.kind = SyncKind::kStreamWaitEvent;
+  wait.context = 1;
+  wait.stream = 13;
+  wait.event = 3;
+  wait.record = 8;
+  wait.correlation = 30;
+  wait.start_ns = 1000;
+  wait.end_ns = 1500;
+  wait.result = 600;
+  log.synchronization(wait);
+  log.event({0, 1, 13, 3, 8, 31});
+  Overhead overhead;
+  overhead.kind = OverheadKind::kModuleLoading;
+  overhead.correlation = 19;
+  overhead.start_ns = 2000;
+  overhead.end_ns = ~std::uint64_t{0};
+  log.overhead(overhead);
+  log.flush();
+
+  std::vector<std::string> lines;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  unlink(path);
+  const std::string pid = std::to_string(getpid());
+  CHECK(lines ==
+        std::vector<std::string>{
+            "{\"type\":\"sync\",\"pid\":" + pid +
+                ",\"kind\":\"stream wait event\",\"context\":1,\"stream\":13,\"event\":3,"
+                "\"correlation\":30,\"start_ns\":1000,\"end_ns\":1500,\"result\":600}",
+            "{\"type\":\"event\",\"pid\":" + pid +
+                ",\"context\":1,\"stream\":13,\"event\":3,\"correlation\":31}",
+            "{\"type\":\"overhead\",\"pid\":" + pid + ",\"tid\":" + std::to_string(gettid()) +
+                ",\"kind\":\"runtime triggered module loading\",\"start_ns\":2000,"
+                "\"end_ns\":18446744073709551615,\"correlation\":19}"});
 }
 
 TEST_CASE("virtual GPU: memory is known by its addresses") {

@@ -1,58 +1,26 @@
 #include "samples/virtual_gpu/cuda/process.h"
 
-#include <cxxabi.h>
 #include <dirent.h>
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "samples/virtual_gpu/cuda/injection.h"
+#include "samples/virtual_gpu/cuda/results.h"
+#include "samples/virtual_gpu/cuda/thread_state.h"
 #include "samples/virtual_gpu/engine/api_names.h"
 #include "samples/virtual_gpu/engine/clock.h"
 
 namespace virtual_gpu {
 namespace {
 
-// CUresult numbers, which cudaError_t shares.
-enum : int {
-  kSuccess = 0,
-  kUnloading = 4,
-  kNoDevice = 100,
-  kOperatingSystem = 304,
-  kInvalidHandle = 400,
-  kNotReady = 600,
-  kAlreadyRegistered = 712,
-  kNotRegistered = 713,
-};
-constexpr unsigned kEventDisableTiming = 2;
-
-constexpr std::uint64_t kWorkerTickNs = 5'000'000;
-constexpr std::uint64_t kWorkerRestNs = 50'000'000;
-constexpr std::uint64_t kLogFlushNs = 100'000'000;
-
 // CUPTI numbers the default stream 7 and the program's own streams from 13.
 constexpr std::uint32_t kFirstOwnStream = 13;
-
-thread_local Context* current_context = nullptr;
-thread_local const ApiCall* innermost_call = nullptr;
-thread_local bool host_function_runs = false;
-
-int thread_id() {
-  static thread_local const int id = static_cast<int>(syscall(SYS_gettid));
-  return id;
-}
-
-std::chrono::steady_clock::time_point time_point(std::uint64_t ns) {
-  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(ns));
-}
 
 std::uint64_t realtime() {
   return read_clock(CLOCK_REALTIME);
@@ -223,12 +191,18 @@ void Process::stop() {
 void Process::begin(ApiCall& call) {
   if (call.cbid == 0 || state() != DriverState::kReady) return;
   call.open = true;
-  call.correlation = ++correlation_;
-  innermost_call = &call;
+  ApiCall* outer = thread_state.call;
+  const bool nested = outer != nullptr && call.domain == ApiDomain::kDriver;
+  const bool shared = nested && models_[0]->driver_records == DriverRecords::kShared;
+  call.correlation = shared ? outer->correlation : ++correlation_;
+  call.work_correlation = nested ? outer->work_correlation : call.correlation;
+  call.outer = outer;
+  thread_state.call = &call;
   Tracer* tracer = tracer_.load(std::memory_order_acquire);
-  if (api_wanted_.load(std::memory_order_relaxed) || log_.is_open()) {
+  if (stamps(call.domain).load(std::memory_order_relaxed) || log_.is_open()) {
     call.stamped = true;
-    call.start_ns = timestamp();
+    call.start_ns =
+        stamp_after(outer != nullptr ? std::max(outer->start_ns, outer->inner_end_ns) : 0);
   }
   if (tracer != nullptr) tracer->enter(call);
 }
@@ -236,9 +210,10 @@ void Process::begin(ApiCall& call) {
 void Process::end(ApiCall& call, int result) {
   if (!call.open) return;
   call.open = false;
-  innermost_call = nullptr;
+  thread_state.call = call.outer;
   if (!call.stamped) return;
-  const std::uint64_t end_ns = timestamp();
+  const std::uint64_t end_ns = stamp_after(call.inner_end_ns);
+  if (call.outer != nullptr) call.outer->inner_end_ns = end_ns;
   if (Tracer* tracer = tracer_.load(std::memory_order_acquire)) {
     tracer->exit(call, end_ns, static_cast<std::uint32_t>(result));
   }
@@ -249,12 +224,19 @@ void Process::end(ApiCall& call, int result) {
   }
 }
 
+std::uint64_t Process::stamp_after(std::uint64_t ns) const {
+  // A profiler's own clock may be coarse, so there is an end to the attempts.
+  std::uint64_t stamp = timestamp();
+  for (int i = 0; stamp <= ns && i < 100; ++i) stamp = timestamp();
+  return stamp;
+}
+
 bool Process::in_host_function() const {
-  return host_function_runs;
+  return thread_state.in_host_function;
 }
 
 std::uint32_t Process::thread_correlation() const {
-  return innermost_call != nullptr ? innermost_call->correlation : 0;
+  return thread_state.call != nullptr ? thread_state.call->work_correlation : 0;
 }
 
 void Process::set_clock(std::uint64_t (*clock)()) {
@@ -289,10 +271,10 @@ Times Process::reported(const Task& task) const {
 // --- Contexts ----------------------------------------------------------------------------------
 
 Context* Process::current() const {
-  return current_context;
+  return thread_state.context;
 }
 void Process::set_current(Context* context) {
-  current_context = context;
+  thread_state.context = context;
 }
 
 Context* Process::make_context(std::uint32_t device, bool primary) {
@@ -307,19 +289,19 @@ Context* Process::make_context(std::uint32_t device, bool primary) {
   return context;
 }
 
+Context* Process::find_primary(std::uint32_t device) const {
+  const Lock lock(mutex_);
+  return primaries_[device];
+}
+
 Context* Process::primary(std::uint32_t device) {
-  std::uint32_t modules = 0;
   Context* context = nullptr;
   {
     const Lock lock(mutex_);
     if (primaries_[device] != nullptr) return primaries_[device];
     context = primaries_[device] = make_context(device, true);
-    modules = modules_;
   }
-  if (Tracer* tracer = tracer_) {
-    tracer->context_created(context);
-    for (std::uint32_t i = 1; i <= modules; ++i) tracer->module_loaded(context, i, true);
-  }
+  if (Tracer* tracer = tracer_) tracer->context_created(context);
   return context;
 }
 
@@ -339,9 +321,14 @@ Context* Process::create_context(std::uint32_t device) {
 }
 
 void Process::end_context(Context* context) {
-  synchronize(context);
+  drain(context);
+  std::set<std::uint32_t> modules;
+  {
+    const Lock lock(mutex_);
+    modules.swap(context->modules);
+  }
   if (Tracer* tracer = tracer_) {
-    for (std::uint32_t i = 1; i <= modules_; ++i) tracer->module_loaded(context, i, false);
+    for (const std::uint32_t module : modules) tracer->module_loaded(context, module, false);
     tracer->context_destroyed(context);
   }
   const Lock lock(mutex_);
@@ -403,6 +390,11 @@ std::size_t Process::contexts(Context** list, std::size_t capacity) const {
 }
 
 int Process::synchronize(Context* context) {
+  Synchronization wait = begin_wait(SyncKind::kContext, context->facts.id, 0);
+  return end_wait(wait, drain(context));
+}
+
+int Process::drain(Context* context) {
   Lock lock(mutex_);
   std::vector<Task*> tasks;
   for (const Stream* stream : scheduler_.streams()) {
@@ -412,394 +404,6 @@ int Process::synchronize(Context* context) {
   }
   wait_for_all(tasks, lock);
   return state() == DriverState::kReady ? kSuccess : kUnloading;
-}
-
-// --- Streams -----------------------------------------------------------------------------------
-
-Stream* Process::find_stream(Context* context, void* handle, bool per_thread) {
-  const auto number = reinterpret_cast<std::uintptr_t>(handle);
-  const Lock lock(mutex_);
-  if (number == 1 || (number == 0 && !per_thread)) return context->legacy;
-  if (number == 2 || number == 0) {
-    Stream*& stream = context->per_thread[thread_id()];
-    if (stream == nullptr) {
-      stream = scheduler_.add_stream(context->facts.device, context->facts.id, next_stream_++, 0,
-                                     true, 0);
-    }
-    return stream;
-  }
-  return streams_.count(handle) != 0 ? static_cast<Stream*>(handle) : nullptr;
-}
-
-Stream* Process::create_stream(Context* context, unsigned flags, bool blocking, int priority) {
-  Stream* stream = nullptr;
-  {
-    const Lock lock(mutex_);
-    stream = scheduler_.add_stream(context->facts.device, context->facts.id, next_stream_++, flags,
-                                   blocking, priority);
-    streams_.insert(stream);
-  }
-  if (Tracer* tracer = tracer_) tracer->stream_created(context, stream);
-  return stream;
-}
-
-int Process::destroy_stream(Context* context, Stream* stream) {
-  {
-    const Lock lock(mutex_);
-    if (streams_.erase(stream) == 0) return kInvalidHandle;
-  }
-  if (Tracer* tracer = tracer_) tracer->stream_destroyed(context, stream);
-  const Lock lock(mutex_);
-  scheduler_.advance(now_ns());
-  scheduler_.destroy_stream(stream);
-  return kSuccess;
-}
-
-StreamFacts Process::stream_facts(const Stream* stream) const {
-  return {stream->id,    stream->context,  stream->device,
-          stream->flags, stream->priority, stream->is_legacy};
-}
-
-std::vector<Task*> Process::tails(const Stream* stream) {
-  std::vector<Task*> tasks;
-  const auto take = [&](const Stream* from) {
-    if (from->tail == nullptr) return;
-    ++from->tail->references;
-    tasks.push_back(from->tail);
-  };
-  take(stream);
-  // The legacy default stream stands for all blocking streams of its context.
-  if (stream->is_legacy) {
-    for (const Stream* other : scheduler_.streams()) {
-      if (other != stream && other->context == stream->context && other->blocking) take(other);
-    }
-  }
-  return tasks;
-}
-
-int Process::query(Stream* stream) {
-  const Lock lock(mutex_);
-  scheduler_.advance(now_ns());
-  std::vector<Task*> tasks = tails(stream);
-  for (Task* task : tasks) scheduler_.release(task);
-  return tasks.empty() ? kSuccess : kNotReady;
-}
-
-int Process::synchronize(Stream* stream) {
-  Lock lock(mutex_);
-  std::vector<Task*> tasks = tails(stream);
-  wait_for_all(tasks, lock);
-  return state() == DriverState::kReady ? kSuccess : kUnloading;
-}
-
-// --- Events ------------------------------------------------------------------------------------
-
-Event* Process::create_event(std::uint32_t device, unsigned flags) {
-  auto* event = new Event;
-  event->flags = flags;
-  event->device = device;
-  const Lock lock(mutex_);
-  events_.insert(event);
-  return event;
-}
-
-int Process::destroy_event(Event* event) {
-  const Lock lock(mutex_);
-  if (events_.erase(event) == 0) return kInvalidHandle;
-  if (event->task != nullptr) event->task->event = nullptr;
-  delete event;
-  return kSuccess;
-}
-
-int Process::record(Event* event, Stream* stream) {
-  Lock lock(mutex_);
-  if (events_.count(event) == 0 || event->device != stream->device) return kInvalidHandle;
-  if (event->task != nullptr) event->task->event = nullptr;
-  auto* task = new Task;
-  task->event = event;
-  event->task = task;
-  event->recorded = true;
-  return enqueue(task, stream, nullptr, lock);
-}
-
-int Process::query(Event* event) {
-  const Lock lock(mutex_);
-  if (events_.count(event) == 0) return kInvalidHandle;
-  scheduler_.advance(now_ns());
-  return event->task != nullptr ? kNotReady : kSuccess;
-}
-
-int Process::synchronize(Event* event) {
-  Lock lock(mutex_);
-  if (events_.count(event) == 0) return kInvalidHandle;
-  if (event->task == nullptr) return kSuccess;
-  ++event->task->references;
-  wait_for(event->task, lock);
-  return state() == DriverState::kReady ? kSuccess : kUnloading;
-}
-
-int Process::elapsed_ms(float* ms, Event* from, Event* to) {
-  const Lock lock(mutex_);
-  for (const Event* event : {from, to}) {
-    if (events_.count(event) == 0 || !event->recorded ||
-        (event->flags & kEventDisableTiming) != 0) {
-      return kInvalidHandle;
-    }
-  }
-  scheduler_.advance(now_ns());
-  if (from->task != nullptr || to->task != nullptr) return kNotReady;
-  *ms = static_cast<float>(static_cast<double>(static_cast<std::int64_t>(to->done_ns) -
-                                               static_cast<std::int64_t>(from->done_ns)) *
-                           1e-6);
-  return kSuccess;
-}
-
-int Process::wait_event(Stream* stream, Event* event) {
-  Lock lock(mutex_);
-  if (events_.count(event) == 0) return kInvalidHandle;
-  if (event->task == nullptr) return kSuccess;
-  return enqueue(new Task, stream, event->task, lock);
-}
-
-// --- Work --------------------------------------------------------------------------------------
-
-int Process::enqueue(Task* task, Stream* stream, Task* after, Lock& lock) {
-  if (state() != DriverState::kReady) {
-    if (task->event != nullptr) task->event->task = nullptr;
-    delete task;
-    return kUnloading;
-  }
-  if (after != nullptr) ++after->references;  // it may end right now
-  const std::uint64_t now = now_ns();
-  scheduler_.advance(now);
-  scheduler_.submit(task, stream, after, now);
-  if (after != nullptr) scheduler_.release(after);
-  if (!worker_runs_) start_worker();
-  const bool wake = worker_rests_ || task->operation.work == Work::kHostCall;
-  worker_rests_ = false;
-  lock.unlock();
-  if (wake) work_.notify_one();
-  return kSuccess;
-}
-
-int Process::submit(Operation operation, Stream* stream, bool wait) {
-  operation.device = stream->device;
-  operation.context = stream->context;
-  operation.stream = stream->id;
-  operation.correlation = thread_correlation();
-  // Real drivers take their time to put a launch together; ours would be done too soon.
-  if (operation.work == Work::kKernel)
-    sleep_until(now_ns() + models_[operation.device]->launch_cost_ns);
-  auto* task = new Task;
-  if (Tracer* tracer = tracer_.load(std::memory_order_acquire)) {
-    task->slot = tracer->submitted(operation);
-  }
-  task->operation = operation;
-  if (wait) ++task->references;
-  Lock lock(mutex_);
-  if (stream->length >= models_[operation.device]->queue_depth) {
-    scheduler_.advance(now_ns());
-    while (stream->length >= models_[operation.device]->queue_depth &&
-           state() == DriverState::kReady) {
-      ++stream->head->references;
-      wait_for(stream->head, lock);
-      lock.lock();
-    }
-  }
-  const int result = enqueue(task, stream, nullptr, lock);
-  if (result != kSuccess) return result;
-  if (wait) {
-    lock.lock();
-    wait_for(task, lock);
-  }
-  return state() == DriverState::kReady ? kSuccess : kUnloading;
-}
-
-int Process::call_host(Stream* stream, void (*function)(void*), void* data) {
-  auto* task = new Task;
-  task->operation.work = Work::kHostCall;
-  task->host_function = function;
-  task->host_data = data;
-  Lock lock(mutex_);
-  return enqueue(task, stream, nullptr, lock);
-}
-
-void Process::wait_for_all(std::vector<Task*>& tasks, Lock& lock) {
-  // The longest first: the others have mostly ended by then.
-  std::sort(tasks.begin(), tasks.end(),
-            [](const Task* a, const Task* b) { return a->estimate_ns > b->estimate_ns; });
-  for (Task* task : tasks) {
-    if (!lock.owns_lock()) lock.lock();
-    wait_for(task, lock);
-  }
-}
-
-void Process::wait_for(Task* task, Lock& lock) {
-  while (state() == DriverState::kReady) {
-    const std::uint64_t now = now_ns();
-    scheduler_.advance(now);
-    if (task->state == TaskState::kDone) break;
-    // Nothing can make the task end before its estimate; after it, the next event tells more.
-    std::uint64_t target = task->estimate_ns;
-    if (target <= now) target = scheduler_.next_event();
-    if (target <= now) continue;
-    if (scheduler_.has_host_calls()) {
-      // The end of a host call cannot be foreseen, so sleep where it can wake us.
-      target = std::min(target, now + kWorkerTickNs);
-      done_.wait_until(lock, time_point(target));
-      continue;
-    }
-    if (target == Scheduler::kNever) target = now + kWorkerTickNs;
-    lock.unlock();
-    sleep_until(target);
-    lock.lock();
-  }
-  scheduler_.release(task);
-  lock.unlock();
-}
-
-void Process::advance() {
-  if (state() != DriverState::kReady) return;
-  const Lock lock(mutex_);
-  scheduler_.advance(now_ns());
-}
-
-void Process::start_worker() {
-  worker_runs_ = true;
-  // Signals of the program are for the program's threads.
-  sigset_t all;
-  sigset_t old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  pthread_t thread{};
-  if (pthread_create(
-          &thread, nullptr,
-          [](void*) -> void* {
-            instance().work();
-            return nullptr;
-          },
-          nullptr) == 0) {
-    pthread_setname_np(thread, "virtual-gpu");
-    pthread_detach(thread);
-  }
-  pthread_sigmask(SIG_SETMASK, &old, nullptr);
-}
-
-// Runs host functions in time, and keeps the simulation moving while the program does not call.
-void Process::work() {
-  Lock lock(mutex_);
-  std::uint64_t busy_ns = now_ns();
-  std::uint64_t flushed_ns = busy_ns;
-  while (state() == DriverState::kReady) {
-    const std::uint64_t now = now_ns();
-    scheduler_.advance(now);
-    if (Task* task = scheduler_.take_host_call()) {
-      lock.unlock();
-      host_function_runs = true;
-      task->host_function(task->host_data);
-      host_function_runs = false;
-      lock.lock();
-      scheduler_.finish_host_call(task, now_ns());
-      done_.notify_all();
-      continue;
-    }
-    if (scheduler_.pending() > 0) busy_ns = now;
-    if (now - flushed_ns >= kLogFlushNs || now - busy_ns >= kWorkerRestNs) {
-      flushed_ns = now;
-      log_.flush();
-    }
-    if (now - busy_ns >= kWorkerRestNs) {
-      worker_rests_ = true;
-      work_.wait(lock, [this] { return !worker_rests_; });
-      busy_ns = now_ns();
-      continue;
-    }
-    std::uint64_t wake = now + kWorkerTickNs;
-    if (scheduler_.has_host_calls()) wake = std::min(wake, scheduler_.next_event());
-    work_.wait_until(lock, time_point(wake));
-  }
-}
-
-const Kernel* Process::kernel(const char* mangled) {
-  const std::lock_guard lock(kernels_mutex_);
-  Kernel*& kernel = kernels_[mangled];
-  if (kernel == nullptr) {
-    int status = 0;
-    char* demangled = abi::__cxa_demangle(mangled, nullptr, nullptr, &status);
-    kernel = new Kernel;
-    kernel->mangled = strdup(mangled);
-    kernel->demangled = demangled != nullptr ? demangled : kernel->mangled;
-    kernel->cost = kernel_cost(*models_[0], kernel->mangled, kernel->demangled);
-  }
-  return kernel;
-}
-
-// --- Memory ------------------------------------------------------------------------------------
-
-void* Process::allocate(MemoryKind kind, std::uint64_t bytes, Context* context) {
-  if (kind == MemoryKind::kDevice && bytes > free_bytes(context->facts.device)) return nullptr;
-  return memory_.allocate(kind, bytes, context->facts.id);
-}
-
-bool Process::free_device(void* address) {
-  return memory_.remove(
-      address,
-      [](const MemoryRange& range) {
-        return range.kind == MemoryKind::kDevice || range.kind == MemoryKind::kManaged;
-      },
-      nullptr);
-}
-
-bool Process::free_host(void* address) {
-  return memory_.remove(
-      address,
-      [](const MemoryRange& range) {
-        return range.kind == MemoryKind::kPinned && !range.registered;
-      },
-      nullptr);
-}
-
-int Process::register_host(void* address, std::uint64_t bytes, Context* context) {
-  return memory_.register_host(address, bytes, context->facts.id) ? kSuccess : kAlreadyRegistered;
-}
-
-int Process::unregister_host(void* address) {
-  return memory_.remove(
-             address, [](const MemoryRange& range) { return range.registered; }, nullptr)
-             ? kSuccess
-             : kNotRegistered;
-}
-
-MemoryKind Process::memory(const void* address, std::uint64_t* bytes) const {
-  const MemoryRange range = memory_.find(address);
-  if (bytes != nullptr) {
-    *bytes = range.bytes == 0
-                 ? 0
-                 : range.begin + range.bytes - reinterpret_cast<std::uintptr_t>(address);
-  }
-  return range.kind;
-}
-
-std::uint64_t Process::free_bytes(std::uint32_t device) const {
-  const std::uint64_t used = memory_.device_bytes();
-  const std::uint64_t all = models_[device]->memory_bytes;
-  return used < all ? all - used : 0;
-}
-
-void Process::load_module() {
-  if (state() == DriverState::kForked) return;
-  std::vector<Context*> alive;
-  std::uint32_t module = 0;
-  {
-    const Lock lock(mutex_);
-    module = ++modules_;
-    for (Context* context : contexts_) {
-      if (context->alive) alive.push_back(context);
-    }
-  }
-  if (Tracer* tracer = tracer_) {
-    for (Context* context : alive) tracer->module_loaded(context, module, true);
-  }
 }
 
 }  // namespace virtual_gpu

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -25,6 +26,8 @@ struct Context {
   bool alive = true;
   Stream* legacy = nullptr;
   std::unordered_map<int, Stream*> per_thread;  // default streams by thread id
+  std::set<std::uint32_t> modules;              // loaded
+  std::unordered_set<const Kernel*> kernels;    // loaded
 };
 
 class Process final : public VirtualGpu {
@@ -46,6 +49,7 @@ class Process final : public VirtualGpu {
 
   Context* current() const override;
   void set_current(Context* context) override;
+  Context* find_primary(std::uint32_t device) const override;
   Context* primary(std::uint32_t device) override;
   bool primary_active(std::uint32_t device) const override;
   void reset_primary(std::uint32_t device) override;
@@ -53,6 +57,7 @@ class Process final : public VirtualGpu {
   bool destroy_context(Context* context) override;
   bool context_facts(Context* context, ContextFacts& facts) const override;
   int synchronize(Context* context) override;
+  int drain(Context* context) override;
   std::size_t contexts(Context** list, std::size_t capacity) const override;
 
   Stream* find_stream(Context* context, void* handle, bool per_thread) override;
@@ -62,7 +67,7 @@ class Process final : public VirtualGpu {
   int query(Stream* stream) override;
   int synchronize(Stream* stream) override;
 
-  Event* create_event(std::uint32_t device, unsigned flags) override;
+  Event* create_event(Context* context, unsigned flags) override;
   int destroy_event(Event* event) override;
   int record(Event* event, Stream* stream) override;
   int query(Event* event) override;
@@ -82,13 +87,16 @@ class Process final : public VirtualGpu {
   MemoryKind memory(const void* address, std::uint64_t* bytes) const override;
   std::uint64_t free_bytes(std::uint32_t device) const override;
 
-  void load_module() override;
+  std::uint32_t add_module() override;
+  bool has_module(std::uint32_t context, std::uint32_t module) const override;
+  void load_module(std::uint32_t context, std::uint32_t module) override;
 
   void set_tracer(Tracer* tracer) override { tracer_ = tracer; }
-  void set_api_wanted(bool wanted) override { api_wanted_ = wanted; }
+  void set_api_wanted(ApiDomain domain, bool wanted) override { stamps(domain) = wanted; }
   void set_clock(std::uint64_t (*clock)()) override;
   std::uint64_t timestamp() const override { return clock_.load(std::memory_order_acquire)(); }
   void advance() override;
+  void report(const Overhead& overhead) override;
 
  private:
   using Lock = std::unique_lock<std::mutex>;
@@ -108,6 +116,19 @@ class Process final : public VirtualGpu {
   void stop();  // at exit
   void forked();
   Times reported(const Task& task) const;
+  void load_kernel(std::uint32_t context, const Kernel* kernel);
+  Overhead begin_overhead(OverheadKind kind) const;
+  // Takes `ns` of this thread. Report it when nothing is locked.
+  Overhead spend(OverheadKind kind, std::uint64_t ns) const;
+  std::uint64_t stamp_after(std::uint64_t ns) const;  // later than `ns` if the clock moves at all
+  // Whether anyone learns of waits.
+  bool observed() const { return tracer_.load() != nullptr || log_.is_open(); }
+  // Around a wait; nothing is locked. Pass `result` on.
+  Synchronization begin_wait(SyncKind kind, std::uint32_t context, std::uint32_t stream) const;
+  int end_wait(Synchronization& wait, int result);
+  std::atomic<bool>& stamps(ApiDomain domain) {
+    return stamps_[domain == ApiDomain::kRuntime ? 1 : 0];
+  }
 
   std::atomic<DriverState> state_{DriverState::kUnused};
   std::mutex initialising_;
@@ -121,7 +142,7 @@ class Process final : public VirtualGpu {
   TruthLog log_;
   AddressTable memory_;
   std::atomic<Tracer*> tracer_{nullptr};
-  std::atomic<bool> api_wanted_{false};
+  std::atomic<bool> stamps_[2] = {};  // driver calls, runtime calls
   std::atomic<std::uint64_t (*)()> clock_;
   std::atomic<std::int64_t> clock_offset_{0};  // reported = device time + offset
   std::atomic<std::uint32_t> correlation_{0};
@@ -136,9 +157,13 @@ class Process final : public VirtualGpu {
   std::unordered_set<const void*> streams_;  // live handles
   std::unordered_set<const void*> events_;
   std::uint32_t next_stream_ = 7;
-  std::uint32_t modules_ = 0;
+  std::uint32_t next_event_ = 0;
+  std::uint64_t event_records_ = 0;
   bool worker_runs_ = false;
   bool worker_rests_ = false;
+
+  std::atomic<std::uint32_t> modules_{0};
+  std::mutex loading_;  // held while something is loaded, before mutex_
 
   std::mutex kernels_mutex_;
   std::unordered_map<std::string, Kernel*> kernels_;

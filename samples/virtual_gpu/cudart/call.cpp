@@ -35,7 +35,24 @@ Context* context() {
   Context* current = gpu().current();
   ContextFacts facts;
   if (current != nullptr && gpu().context_facts(current, facts)) return current;
-  return gpu().primary(static_cast<std::uint32_t>(chosen_device));
+  const auto device = static_cast<std::uint32_t>(chosen_device);
+  if (Context* primary = gpu().find_primary(device)) return primary;
+  constexpr DriverFunction kRetain = driver_function("cuDevicePrimaryCtxRetain");
+  Context* made = nullptr;
+  in_driver(kRetain.plain, [&] {
+    made = gpu().primary(device);
+    return 0;
+  });
+  return made;
+}
+
+void require_module(std::uint32_t context, std::uint32_t module) {
+  if (module == 0 || gpu().has_module(context, module)) return;
+  constexpr DriverFunction kLoad = driver_function("cuLibraryLoadData");
+  in_driver(kLoad.plain, [&] {
+    gpu().load_module(context, module);
+    return 0;
+  });
 }
 
 Stream* find_stream(cudaStream_t stream, bool per_thread) {

@@ -68,9 +68,39 @@ class Call {
   cudaError_t refused_ = cudaSuccess;
 };
 
+// The numbers of a driver function and its twin for per-thread default streams.
+struct DriverFunction {
+  std::uint32_t plain;
+  std::uint32_t per_thread;
+  std::uint32_t number(bool twin) const { return twin ? per_thread : plain; }
+};
+consteval DriverFunction driver_function(std::string_view name, std::string_view twin = {}) {
+  const std::uint32_t plain = driver_cbid(name);
+  const std::uint32_t per_thread = driver_cbid(twin);
+  return {plain, per_thread != 0 ? per_thread : plain};
+}
+
+// Does `work`, which returns a result, as the driver function of that number: what a runtime call
+// does in the driver, and almost all that takes time. A toolkit without the function has 0 for it.
+template <typename Function>
+int in_driver(std::uint32_t number, const Function& work) {
+  ApiCall call;
+  call.domain = ApiDomain::kDriver;
+  call.cbid = number;
+  gpu().begin(call);
+  const int result = work();
+  gpu().end(call, result);
+  return result;
+}
+
+// Loads the module into the context if it is not there yet.
+void require_module(std::uint32_t context, std::uint32_t module);
+
 // A kernel of the program, by the address of its host stub.
 struct RegisteredKernel {
   const char* mangled = nullptr;
+  std::uint32_t module = 0;
+  std::uint32_t loaded_in = 0;     // accessed atomically: the context that had its module last
   const Kernel* kernel = nullptr;  // interned at the first launch
 };
 // Null if `function` is neither a stub nor a handle of __cudaGetKernel.

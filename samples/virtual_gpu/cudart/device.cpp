@@ -123,12 +123,18 @@ RUNTIME_API cudaDeviceGetPCIBusId(char* text, int length, int device) {
 
 RUNTIME_API cudaDeviceSynchronize() {
   RUNTIME_CALL("cudaDeviceSynchronize");
-  return call.done(gpu().synchronize(context()));
+  constexpr DriverFunction kSynchronize = driver_function("cuCtxSynchronize");
+  Context* here = context();
+  return call.done(in_driver(kSynchronize.plain, [&] { return gpu().synchronize(here); }));
 }
 
 RUNTIME_API cudaDeviceReset() {
   RUNTIME_CALL("cudaDeviceReset");
-  gpu().reset_primary(static_cast<std::uint32_t>(thread_device()));
+  constexpr DriverFunction kReset = driver_function("cuDevicePrimaryCtxReset_v2");
+  in_driver(kReset.plain, [] {
+    gpu().reset_primary(static_cast<std::uint32_t>(thread_device()));
+    return 0;
+  });
   gpu().set_current(nullptr);
   return call.done(cudaSuccess);
 }

@@ -3,9 +3,21 @@
 #include "samples/virtual_gpu/engine/attributes.h"
 
 namespace virtual_gpu {
+namespace {
 
-cudaError_t launch(std::uint32_t cbid, bool per_thread, const void* function, dim3 grid, dim3 block,
-                   std::size_t shared_bytes, cudaStream_t stream) {
+constexpr DriverFunction kLaunch = driver_function("cuLaunchKernel", "cuLaunchKernel_ptsz");
+constexpr DriverFunction kLaunchEx = driver_function("cuLaunchKernelEx", "cuLaunchKernelEx_ptsz");
+constexpr DriverFunction kLaunchCooperative =
+    driver_function("cuLaunchCooperativeKernel", "cuLaunchCooperativeKernel_ptsz");
+constexpr DriverFunction kGetName = driver_function("cuKernelGetName");
+constexpr DriverFunction kHostFunction =
+    driver_function("cuLaunchHostFunc", "cuLaunchHostFunc_ptsz");
+constexpr DriverFunction kAddCallback =
+    driver_function("cuStreamAddCallback", "cuStreamAddCallback_ptsz");
+
+cudaError_t launch_as(const DriverFunction& driver, std::uint32_t cbid, bool per_thread,
+                      const void* function, dim3 grid, dim3 block, std::size_t shared_bytes,
+                      cudaStream_t stream) {
   RUNTIME_CALL_NUMBERED(cbid);
   RegisteredKernel* registered = find_kernel(function);
   if (registered == nullptr) return call.done(cudaErrorInvalidDeviceFunction);
@@ -35,10 +47,22 @@ cudaError_t launch(std::uint32_t cbid, bool per_thread, const void* function, di
   std::copy(std::begin(grid_size), std::end(grid_size), operation.grid);
   std::copy(std::begin(block_size), std::end(block_size), operation.block);
   operation.dynamic_shared_bytes = static_cast<std::uint32_t>(shared_bytes);
-  return call.done(gpu().submit(operation, target, false));
+  const std::uint32_t context = gpu().stream_facts(target).context;
+  if (__atomic_load_n(&registered->loaded_in, __ATOMIC_ACQUIRE) != context) {
+    require_module(context, registered->module);
+    __atomic_store_n(&registered->loaded_in, context, __ATOMIC_RELEASE);
+  }
+  // The runtime asks for the name each time, which takes no time worth knowing.
+  in_driver(kGetName.plain, [] { return 0; });
+  return call.done(
+      in_driver(driver.number(per_thread), [&] { return gpu().submit(operation, target, false); }));
 }
 
-namespace {
+cudaError_t launch_cooperative(std::uint32_t cbid, bool per_thread, const void* function, dim3 grid,
+                               dim3 block, std::size_t shared_bytes, cudaStream_t stream) {
+  return launch_as(kLaunchCooperative, cbid, per_thread, function, grid, block, shared_bytes,
+                   stream);
+}
 
 cudaError_t launch_with(std::uint32_t cbid, bool per_thread, const cudaLaunchConfig_t* config,
                         const void* function) {
@@ -46,8 +70,8 @@ cudaError_t launch_with(std::uint32_t cbid, bool per_thread, const cudaLaunchCon
     RUNTIME_CALL_NUMBERED(cbid);
     return call.done(cudaErrorInvalidValue);
   }
-  return launch(cbid, per_thread, function, config->gridDim, config->blockDim,
-                config->dynamicSmemBytes, config->stream);
+  return launch_as(kLaunchEx, cbid, per_thread, function, config->gridDim, config->blockDim,
+                   config->dynamicSmemBytes, config->stream);
 }
 
 struct StreamCallback {
@@ -67,7 +91,9 @@ cudaError_t add_callback(std::uint32_t cbid, bool per_thread, cudaStream_t strea
     delete static_cast<StreamCallback*>(pointer);
     callback.function(callback.stream, cudaSuccess, callback.data);
   };
-  return call.done(gpu().call_host(target, run, new StreamCallback{function, stream, data}));
+  return call.done(in_driver(kAddCallback.number(per_thread), [&] {
+    return gpu().call_host(target, run, new StreamCallback{function, stream, data});
+  }));
 }
 
 cudaError_t launch_host(std::uint32_t cbid, bool per_thread, cudaStream_t stream,
@@ -76,17 +102,24 @@ cudaError_t launch_host(std::uint32_t cbid, bool per_thread, cudaStream_t stream
   if (function == nullptr) return call.done(cudaErrorInvalidValue);
   Stream* target = find_stream(stream, per_thread);
   if (target == nullptr) return call.done(cudaErrorInvalidResourceHandle);
-  return call.done(gpu().call_host(target, function, data));
+  return call.done(in_driver(kHostFunction.number(per_thread),
+                             [&] { return gpu().call_host(target, function, data); }));
 }
 
 }  // namespace
+
+cudaError_t launch(std::uint32_t cbid, bool per_thread, const void* function, dim3 grid, dim3 block,
+                   std::size_t shared_bytes, cudaStream_t stream) {
+  return launch_as(kLaunch, cbid, per_thread, function, grid, block, shared_bytes, stream);
+}
+
 }  // namespace virtual_gpu
 
 RUNTIME_TWINS(cudaLaunchKernel, _ptsz, virtual_gpu::launch,
               (const void* function, dim3 grid, dim3 block, void**, std::size_t shared_bytes,
                cudaStream_t stream),
               function, grid, block, shared_bytes, stream)
-RUNTIME_TWINS(cudaLaunchCooperativeKernel, _ptsz, virtual_gpu::launch,
+RUNTIME_TWINS(cudaLaunchCooperativeKernel, _ptsz, virtual_gpu::launch_cooperative,
               (const void* function, dim3 grid, dim3 block, void**, std::size_t shared_bytes,
                cudaStream_t stream),
               function, grid, block, shared_bytes, stream)

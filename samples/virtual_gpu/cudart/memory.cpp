@@ -11,6 +11,19 @@ namespace {
 // Larger copies from pageable memory are staged: the call returns when the copy has ended.
 constexpr std::size_t kStagedBytes = 64 * 1024;
 
+// By CopyKind; at once and Async.
+constexpr DriverFunction kCopies[4][2] = {
+    {driver_function("cuMemcpyHtoD_v2", "cuMemcpyHtoD_v2_ptds"),
+     driver_function("cuMemcpyHtoDAsync_v2", "cuMemcpyHtoDAsync_v2_ptsz")},
+    {driver_function("cuMemcpyDtoH_v2", "cuMemcpyDtoH_v2_ptds"),
+     driver_function("cuMemcpyDtoHAsync_v2", "cuMemcpyDtoHAsync_v2_ptsz")},
+    {driver_function("cuMemcpyDtoD_v2", "cuMemcpyDtoD_v2_ptds"),
+     driver_function("cuMemcpyDtoDAsync_v2", "cuMemcpyDtoDAsync_v2_ptsz")},
+    {driver_function("cuMemcpy", "cuMemcpy_ptds"),
+     driver_function("cuMemcpyAsync", "cuMemcpyAsync_ptsz")}};
+constexpr DriverFunction kSet = driver_function("cuMemsetD8_v2", "cuMemsetD8_v2_ptds");
+constexpr DriverFunction kSetAsync = driver_function("cuMemsetD8Async", "cuMemsetD8Async_ptsz");
+
 struct Side {
   MemoryKind kind;
   std::uint64_t bytes;  // that follow in the same allocation
@@ -69,9 +82,12 @@ cudaError_t copy(Call& call, bool per_thread, void* to, const void* from, std::s
       pageable && (operation.copy != CopyKind::kHostToDevice || bytes > kStagedBytes);
   const bool in_host = source.on_host() && destination.on_host();
   const bool wait = !async || staged || in_host;
-  const int result = gpu().submit(operation, target, wait);
-  if (result == cudaSuccess && in_host) std::memmove(to, from, bytes);
-  return call.done(result);
+  const DriverFunction& driver = kCopies[static_cast<int>(operation.copy)][async ? 1 : 0];
+  return call.done(in_driver(driver.number(per_thread), [&] {
+    const int result = gpu().submit(operation, target, wait);
+    if (result == cudaSuccess && in_host) std::memmove(to, from, bytes);
+    return result;
+  }));
 }
 
 cudaError_t copy_now(std::uint32_t cbid, bool per_thread, void* to, const void* from,
@@ -141,9 +157,12 @@ cudaError_t set(Call& call, bool per_thread, void* to, int value, std::size_t by
   operation.value = static_cast<std::uint8_t>(value);
   operation.async = async;
   // Sets of device memory never wait; sets of memory that the host can see do.
-  const int result = gpu().submit(operation, target, !async && destination.on_host());
-  if (result == cudaSuccess && destination.on_host()) std::memset(to, value, bytes);
-  return call.done(result);
+  const DriverFunction& driver = async ? kSetAsync : kSet;
+  return call.done(in_driver(driver.number(per_thread), [&] {
+    const int result = gpu().submit(operation, target, !async && destination.on_host());
+    if (result == cudaSuccess && destination.on_host()) std::memset(to, value, bytes);
+    return result;
+  }));
 }
 
 cudaError_t set_now(std::uint32_t cbid, bool per_thread, void* to, int value, std::size_t bytes) {
@@ -165,8 +184,16 @@ cudaError_t allocate(Call& call, MemoryKind kind, void** address, std::size_t by
   if (bytes == 0) {
     return call.done(kind == MemoryKind::kManaged ? cudaErrorInvalidValue : cudaSuccess);
   }
-  *address = gpu().allocate(kind, bytes, here);
-  return call.done(*address != nullptr ? cudaSuccess : cudaErrorMemoryAllocation);
+  constexpr DriverFunction kDevice = driver_function("cuMemAlloc_v2");
+  constexpr DriverFunction kPinned = driver_function("cuMemHostAlloc");
+  constexpr DriverFunction kManaged = driver_function("cuMemAllocManaged");
+  const DriverFunction& driver = kind == MemoryKind::kDevice   ? kDevice
+                                 : kind == MemoryKind::kPinned ? kPinned
+                                                               : kManaged;
+  return call.done(in_driver(driver.plain, [&] {
+    *address = gpu().allocate(kind, bytes, here);
+    return *address != nullptr ? cudaSuccess : cudaErrorMemoryAllocation;
+  }));
 }
 
 }  // namespace
@@ -203,9 +230,12 @@ RUNTIME_API cudaFree(void* address) {
   if (address == nullptr) return call.done(cudaSuccess);
   if (!side(address).on_device()) return call.done(cudaErrorInvalidValue);
   // Freeing waits for the device, since work may still use the memory.
-  const int result = gpu().synchronize(here);
-  if (result != cudaSuccess) return call.done(result);
-  return call.done(gpu().free_device(address) ? cudaSuccess : cudaErrorInvalidValue);
+  constexpr DriverFunction kFree = driver_function("cuMemFree_v2");
+  return call.done(in_driver(kFree.plain, [&] {
+    const int result = gpu().drain(here);
+    if (result != cudaSuccess) return result;
+    return static_cast<int>(gpu().free_device(address) ? cudaSuccess : cudaErrorInvalidValue);
+  }));
 }
 
 RUNTIME_API cudaFreeHost(void* address) {
@@ -213,21 +243,28 @@ RUNTIME_API cudaFreeHost(void* address) {
   Context* here = context();
   if (address == nullptr) return call.done(cudaSuccess);
   if (side(address).kind != MemoryKind::kPinned) return call.done(cudaErrorInvalidValue);
-  const int result = gpu().synchronize(here);
-  if (result != cudaSuccess) return call.done(result);
-  return call.done(gpu().free_host(address) ? cudaSuccess : cudaErrorInvalidValue);
+  constexpr DriverFunction kFree = driver_function("cuMemFreeHost");
+  return call.done(in_driver(kFree.plain, [&] {
+    const int result = gpu().drain(here);
+    if (result != cudaSuccess) return result;
+    return static_cast<int>(gpu().free_host(address) ? cudaSuccess : cudaErrorInvalidValue);
+  }));
 }
 
 RUNTIME_API cudaHostRegister(void* address, std::size_t bytes, unsigned) {
   RUNTIME_CALL("cudaHostRegister");
   if (address == nullptr || bytes == 0) return call.done(cudaErrorInvalidValue);
-  return call.done(gpu().register_host(address, bytes, context()));
+  constexpr DriverFunction kRegister = driver_function("cuMemHostRegister_v2");
+  Context* here = context();
+  return call.done(
+      in_driver(kRegister.plain, [&] { return gpu().register_host(address, bytes, here); }));
 }
 
 RUNTIME_API cudaHostUnregister(void* address) {
   RUNTIME_CALL("cudaHostUnregister");
   if (address == nullptr) return call.done(cudaErrorInvalidValue);
-  return call.done(gpu().unregister_host(address));
+  constexpr DriverFunction kUnregister = driver_function("cuMemHostUnregister");
+  return call.done(in_driver(kUnregister.plain, [&] { return gpu().unregister_host(address); }));
 }
 
 RUNTIME_API cudaHostGetDevicePointer(void** device, void* host, unsigned flags) {
@@ -244,9 +281,12 @@ RUNTIME_API cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   if (free == nullptr || total == nullptr) return call.done(cudaErrorInvalidValue);
   const auto device = static_cast<std::uint32_t>(thread_device());
   context();
-  *free = gpu().free_bytes(device);
-  *total = gpu().model(device).memory_bytes;
-  return call.done(cudaSuccess);
+  constexpr DriverFunction kGetInfo = driver_function("cuMemGetInfo_v2");
+  return call.done(in_driver(kGetInfo.plain, [&] {
+    *free = gpu().free_bytes(device);
+    *total = gpu().model(device).memory_bytes;
+    return 0;
+  }));
 }
 
 RUNTIME_API cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {

@@ -20,6 +20,7 @@ namespace virtual_gpu {
 namespace {
 
 struct Variable {
+  std::uint32_t module = 0;
   std::size_t bytes = 0;
   void* managed = nullptr;  // real memory; else it is made on the device at first use
   void* address = nullptr;
@@ -69,6 +70,14 @@ void* symbol_address(const void* symbol, std::size_t* bytes) {
   ContextFacts facts;
   gpu().context_facts(here, facts);
   Registry& all = registry();
+  std::uint32_t module = 0;
+  {
+    const std::shared_lock lock(all.mutex);
+    const auto found = all.variables.find(symbol);
+    if (found == all.variables.end()) return nullptr;
+    module = found->second.module;
+  }
+  require_module(facts.id, module);
   const std::unique_lock lock(all.mutex);
   const auto found = all.variables.find(symbol);
   if (found == all.variables.end()) return nullptr;
@@ -86,10 +95,19 @@ void* symbol_address(const void* symbol, std::size_t* bytes) {
 
 using virtual_gpu::registry;
 
+namespace {
+
+std::uint32_t module_of(void** binary) {
+  return binary != nullptr ? static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(*binary))
+                           : 0;
+}
+
+}  // namespace
+
+// The handle of a fat binary points to a word that holds the module's number.
 HOST_STUB void** __cudaRegisterFatBinary(void*) {
-  virtual_gpu::gpu().load_module();
-  static void* handle = nullptr;
-  return &handle;
+  const std::uintptr_t module = virtual_gpu::gpu().add_module();
+  return new void*(reinterpret_cast<void*>(module));
 }
 
 HOST_STUB void __cudaRegisterFatBinaryEnd(void**) {}
@@ -98,22 +116,25 @@ HOST_STUB char __cudaInitModule(void**) {
   return 1;
 }
 
-HOST_STUB void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int,
+HOST_STUB void __cudaRegisterFunction(void** binary, const char* host, char*, const char* name, int,
                                       uint3*, uint3*, dim3*, dim3*, int*) {
   auto& all = registry();
   const std::unique_lock lock(all.mutex);
   auto*& kernel = all.kernels[host];
   if (kernel != nullptr) return;
   kernel = new virtual_gpu::RegisteredKernel;
+  kernel->module = module_of(binary);
   kernel->mangled = strdup(name);  // the library that holds it may be unloaded
   all.kernels[kernel] = kernel;    // it is its own cudaKernel_t
 }
 
-HOST_STUB void __cudaRegisterVar(void**, char* host, char*, const char*, int, std::size_t bytes,
-                                 int, int) {
+HOST_STUB void __cudaRegisterVar(void** binary, char* host, char*, const char*, int,
+                                 std::size_t bytes, int, int) {
   auto& all = registry();
   const std::unique_lock lock(all.mutex);
-  all.variables[host].bytes = bytes;
+  auto& variable = all.variables[host];
+  variable.module = module_of(binary);
+  variable.bytes = bytes;
 }
 
 HOST_STUB void __cudaRegisterManagedVar(void**, void** host, char*, const char*, int,

@@ -7,26 +7,43 @@ namespace {
 
 constexpr int kGreatestPriority = -5;
 
+constexpr DriverFunction kStreamCreate = driver_function("cuStreamCreate");
+constexpr DriverFunction kStreamCreateWithPriority = driver_function("cuStreamCreateWithPriority");
+constexpr DriverFunction kStreamQuery = driver_function("cuStreamQuery", "cuStreamQuery_ptsz");
+constexpr DriverFunction kStreamSynchronize =
+    driver_function("cuStreamSynchronize", "cuStreamSynchronize_ptsz");
+constexpr DriverFunction kStreamWaitEvent =
+    driver_function("cuStreamWaitEvent", "cuStreamWaitEvent_ptsz");
+constexpr DriverFunction kEventRecord = driver_function("cuEventRecord", "cuEventRecord_ptsz");
+constexpr DriverFunction kEventRecordWithFlags =
+    driver_function("cuEventRecordWithFlags", "cuEventRecordWithFlags_ptsz");
+
 // `call` is open and is closed here.
-cudaError_t create(Call& call, cudaStream_t* stream, unsigned flags, int priority) {
+cudaError_t create(Call& call, const DriverFunction& driver, cudaStream_t* stream, unsigned flags,
+                   int priority) {
   if (stream == nullptr || (flags != cudaStreamDefault && flags != cudaStreamNonBlocking)) {
     return call.done(cudaErrorInvalidValue);
   }
   // Priorities out of range are taken as the nearest one in it.
   priority = priority > 0 ? 0 : priority < kGreatestPriority ? kGreatestPriority : priority;
-  *stream = reinterpret_cast<cudaStream_t>(
-      gpu().create_stream(context(), flags, flags != cudaStreamNonBlocking, priority));
-  return call.done(cudaSuccess);
+  Context* here = context();
+  return call.done(in_driver(driver.plain, [&] {
+    *stream = reinterpret_cast<cudaStream_t>(
+        gpu().create_stream(here, flags, flags != cudaStreamNonBlocking, priority));
+    return 0;
+  }));
 }
 
 cudaError_t create_event(Call& call, cudaEvent_t* event, unsigned flags) {
   constexpr unsigned kFlags =
       cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
   if (event == nullptr || (flags & ~kFlags) != 0) return call.done(cudaErrorInvalidValue);
-  context();
-  *event = reinterpret_cast<cudaEvent_t>(
-      gpu().create_event(static_cast<std::uint32_t>(thread_device()), flags));
-  return call.done(cudaSuccess);
+  constexpr DriverFunction kCreate = driver_function("cuEventCreate");
+  Context* here = context();
+  return call.done(in_driver(kCreate.plain, [&] {
+    *event = reinterpret_cast<cudaEvent_t>(gpu().create_event(here, flags));
+    return 0;
+  }));
 }
 
 Event* as_event(cudaEvent_t event) {
@@ -37,14 +54,15 @@ cudaError_t query(std::uint32_t cbid, bool per_thread, cudaStream_t stream) {
   RUNTIME_CALL_NUMBERED(cbid);
   Stream* target = find_stream(stream, per_thread);
   if (target == nullptr) return call.done(cudaErrorInvalidResourceHandle);
-  return call.done(gpu().query(target));
+  return call.done(in_driver(kStreamQuery.number(per_thread), [&] { return gpu().query(target); }));
 }
 
 cudaError_t synchronize(std::uint32_t cbid, bool per_thread, cudaStream_t stream) {
   RUNTIME_CALL_NUMBERED(cbid);
   Stream* target = find_stream(stream, per_thread);
   if (target == nullptr) return call.done(cudaErrorInvalidResourceHandle);
-  return call.done(gpu().synchronize(target));
+  return call.done(
+      in_driver(kStreamSynchronize.number(per_thread), [&] { return gpu().synchronize(target); }));
 }
 
 cudaError_t wait_event(std::uint32_t cbid, bool per_thread, cudaStream_t stream, cudaEvent_t event,
@@ -53,19 +71,26 @@ cudaError_t wait_event(std::uint32_t cbid, bool per_thread, cudaStream_t stream,
   Stream* target = find_stream(stream, per_thread);
   if (target == nullptr) return call.done(cudaErrorInvalidResourceHandle);
   if (flags > cudaEventWaitExternal) return call.done(cudaErrorInvalidValue);
-  return call.done(gpu().wait_event(target, as_event(event)));
+  return call.done(in_driver(kStreamWaitEvent.number(per_thread),
+                             [&] { return gpu().wait_event(target, as_event(event)); }));
 }
 
-cudaError_t record(std::uint32_t cbid, bool per_thread, cudaEvent_t event, cudaStream_t stream) {
+cudaError_t record_as(const DriverFunction& driver, std::uint32_t cbid, bool per_thread,
+                      cudaEvent_t event, cudaStream_t stream) {
   RUNTIME_CALL_NUMBERED(cbid);
   Stream* target = find_stream(stream, per_thread);
   if (target == nullptr) return call.done(cudaErrorInvalidResourceHandle);
-  return call.done(gpu().record(as_event(event), target));
+  return call.done(
+      in_driver(driver.number(per_thread), [&] { return gpu().record(as_event(event), target); }));
+}
+
+cudaError_t record(std::uint32_t cbid, bool per_thread, cudaEvent_t event, cudaStream_t stream) {
+  return record_as(kEventRecord, cbid, per_thread, event, stream);
 }
 
 cudaError_t record_with_flags(std::uint32_t cbid, bool per_thread, cudaEvent_t event,
                               cudaStream_t stream, unsigned) {
-  return record(cbid, per_thread, event, stream);
+  return record_as(kEventRecordWithFlags, cbid, per_thread, event, stream);
 }
 
 cudaError_t priority_of(std::uint32_t cbid, bool per_thread, cudaStream_t stream, int* priority) {
@@ -90,17 +115,17 @@ cudaError_t flags_of(std::uint32_t cbid, bool per_thread, cudaStream_t stream, u
 
 RUNTIME_API cudaStreamCreate(cudaStream_t* stream) {
   RUNTIME_CALL("cudaStreamCreate");
-  return create(call, stream, cudaStreamDefault, 0);
+  return create(call, kStreamCreate, stream, cudaStreamDefault, 0);
 }
 
 RUNTIME_API cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   RUNTIME_CALL("cudaStreamCreateWithFlags");
-  return create(call, stream, flags, 0);
+  return create(call, kStreamCreate, stream, flags, 0);
 }
 
 RUNTIME_API cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
   RUNTIME_CALL("cudaStreamCreateWithPriority");
-  return create(call, stream, flags, priority);
+  return create(call, kStreamCreateWithPriority, stream, flags, priority);
 }
 
 RUNTIME_API cudaStreamDestroy(cudaStream_t stream) {
@@ -109,7 +134,11 @@ RUNTIME_API cudaStreamDestroy(cudaStream_t stream) {
   if (reinterpret_cast<std::uintptr_t>(stream) <= 2) {
     return call.done(cudaErrorInvalidResourceHandle);
   }
-  return call.done(gpu().destroy_stream(context(), reinterpret_cast<Stream*>(stream)));
+  constexpr DriverFunction kDestroy = driver_function("cuStreamDestroy_v2");
+  Context* here = context();
+  return call.done(in_driver(kDestroy.plain, [&] {
+    return gpu().destroy_stream(here, reinterpret_cast<Stream*>(stream));
+  }));
 }
 
 RUNTIME_API cudaEventCreate(cudaEvent_t* event) {
@@ -124,23 +153,29 @@ RUNTIME_API cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 
 RUNTIME_API cudaEventDestroy(cudaEvent_t event) {
   RUNTIME_CALL("cudaEventDestroy");
-  return call.done(gpu().destroy_event(as_event(event)));
+  constexpr DriverFunction kDestroy = driver_function("cuEventDestroy_v2");
+  return call.done(in_driver(kDestroy.plain, [&] { return gpu().destroy_event(as_event(event)); }));
 }
 
 RUNTIME_API cudaEventQuery(cudaEvent_t event) {
   RUNTIME_CALL("cudaEventQuery");
-  return call.done(gpu().query(as_event(event)));
+  constexpr DriverFunction kQuery = driver_function("cuEventQuery");
+  return call.done(in_driver(kQuery.plain, [&] { return gpu().query(as_event(event)); }));
 }
 
 RUNTIME_API cudaEventSynchronize(cudaEvent_t event) {
   RUNTIME_CALL("cudaEventSynchronize");
-  return call.done(gpu().synchronize(as_event(event)));
+  constexpr DriverFunction kSynchronize = driver_function("cuEventSynchronize");
+  return call.done(
+      in_driver(kSynchronize.plain, [&] { return gpu().synchronize(as_event(event)); }));
 }
 
 RUNTIME_API cudaEventElapsedTime(float* ms, cudaEvent_t from, cudaEvent_t to) {
   RUNTIME_CALL("cudaEventElapsedTime");
   if (ms == nullptr) return call.done(cudaErrorInvalidValue);
-  return call.done(gpu().elapsed_ms(ms, as_event(from), as_event(to)));
+  constexpr DriverFunction kElapsed = driver_function("cuEventElapsedTime_v2");
+  return call.done(in_driver(kElapsed.plain,
+                             [&] { return gpu().elapsed_ms(ms, as_event(from), as_event(to)); }));
 }
 
 RUNTIME_TWINS(cudaStreamQuery, _ptsz, query, (cudaStream_t stream), stream)

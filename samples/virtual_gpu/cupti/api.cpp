@@ -262,8 +262,9 @@ CUPTI_API cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, std::uint8_t enabl
 }
 
 CUPTI_API cuptiActivityEnableAllSyncRecords(std::uint8_t enable);
-CUPTI_API cuptiActivityEnableAllSyncRecords(std::uint8_t) {
+CUPTI_API cuptiActivityEnableAllSyncRecords(std::uint8_t enable) {
   REQUIRE_DRIVER();
+  session().set_all_syncs(enable != 0);
   return CUPTI_SUCCESS;
 }
 

@@ -16,6 +16,7 @@ namespace virtual_gpu {
 namespace {
 
 thread_local bool in_complete_callback = false;
+thread_local bool reporting = false;  // the cost of a buffer is
 
 }  // namespace
 
@@ -65,7 +66,35 @@ void BufferStore::retire(Source& source) {
   start_worker();
 }
 
+Overhead BufferStore::begin_overhead(OverheadKind kind) {
+  const VirtualGpu& gpu = session().gpu();
+  Overhead overhead;
+  overhead.kind = kind;
+  overhead.correlation = gpu.thread_correlation();
+  overhead.start_ns = gpu.timestamp();
+  return overhead;
+}
+
+void BufferStore::end_overhead(Overhead& overhead) {
+  overhead.end_ns = session().gpu().timestamp();
+}
+
+void BufferStore::report(const Overhead& overhead) {
+  // The record of a cost may itself cost a buffer, of which no more is said.
+  if (overhead.end_ns == 0 || reporting) return;
+  reporting = true;
+  session().gpu().report(overhead);
+  reporting = false;
+}
+
 bool BufferStore::append(const void* record, std::size_t size, Slot* slot) {
+  Overhead cost;
+  const bool kept = append(record, size, slot, cost);
+  report(cost);
+  return kept;
+}
+
+bool BufferStore::append(const void* record, std::size_t size, Slot* slot, Overhead& cost) {
   std::unique_lock lock(mutex_);
   Source& source = this->source();
   const auto fits = [&](const Buffer* buffer) {
@@ -83,12 +112,15 @@ bool BufferStore::append(const void* record, std::size_t size, Slot* slot) {
     std::uint8_t* data = nullptr;
     std::size_t bytes = 0;
     std::size_t limit = 0;
+    cost = begin_overhead(OverheadKind::kBufferRequest);
     request(&data, &bytes, &limit);
     if (data != nullptr && !zeroed_) std::memset(data, 0, bytes);
+    end_overhead(cost);
     lock.lock();
     if (data == nullptr || bytes < size) {
       // Too small is as good as none; it goes back as it came.
       ++dropped_;
+      cost = {};  // its record would be dropped just so
       if (data != nullptr) {
         auto* empty = new Buffer;
         empty->data = data;
@@ -115,6 +147,7 @@ bool BufferStore::append(const void* record, std::size_t size, Slot* slot) {
     slot->offset = buffer->used;
     ++buffer->incomplete;
   }
+  buffer->substantial = buffer->substantial || !reporting;
   buffer->used += size;
   ++buffer->records;
   return true;
@@ -167,23 +200,43 @@ std::vector<Buffer*> BufferStore::take_complete(bool force) {
   return taken;
 }
 
-void BufferStore::deliver(std::vector<Buffer*>& buffers) {
+void BufferStore::deliver(std::vector<Buffer*>& buffers, bool costs) {
   const auto complete = complete_;
+  // A buffer that holds nothing but the cost of the last flush would cost the next one: no end.
+  const bool substantial = std::any_of(buffers.begin(), buffers.end(),
+                                       [](const Buffer* buffer) { return buffer->substantial; });
+  Overhead cost = begin_overhead(OverheadKind::kBufferFlush);
   const bool nested = std::exchange(in_complete_callback, true);
   for (const Buffer* buffer : buffers) {
     if (complete != nullptr) complete(nullptr, 0, buffer->data, buffer->size, buffer->used);
   }
   in_complete_callback = nested;
-  const std::lock_guard lock(mutex_);
-  for (Buffer* buffer : buffers) {
-    if (buffer->incomplete == 0) delete buffer;
+  if (substantial && costs) end_overhead(cost);
+  {
+    const std::lock_guard lock(mutex_);
+    for (Buffer* buffer : buffers) {
+      if (buffer->incomplete == 0) delete buffer;
+    }
   }
+  report(cost);
 }
 
 void BufferStore::flush(bool force) {
-  std::vector<Buffer*> taken;
+  flush_once(force, true);
+  // What the worker is just handing over belongs to this flush, too.
+  if (in_complete_callback) return;
   {
     std::unique_lock lock(mutex_);
+    delivered_.wait(lock, [this] { return delivering_ == 0; });
+  }
+  // The last flush also gives what it cost itself, so that nothing is left behind.
+  if (force) flush_once(true, false);
+}
+
+void BufferStore::flush_once(bool force, bool costs) {
+  std::vector<Buffer*> taken;
+  {
+    const std::lock_guard lock(mutex_);
     taken = take_complete(force);
     std::vector<Source*> sources = sources_;
     sources.push_back(&shared_);
@@ -195,11 +248,7 @@ void BufferStore::flush(bool force) {
       taken.push_back(buffer);
     }
   }
-  deliver(taken);
-  // What the worker is just handing over belongs to this flush, too.
-  if (in_complete_callback) return;
-  std::unique_lock lock(mutex_);
-  delivered_.wait(lock, [this] { return delivering_ == 0; });
+  deliver(taken, costs);
 }
 
 void BufferStore::set_period(std::uint32_t ms) {
@@ -250,7 +299,7 @@ void BufferStore::work() {
     if (taken.empty()) continue;
     ++delivering_;
     lock.unlock();
-    deliver(taken);
+    deliver(taken, true);
     lock.lock();
     --delivering_;
     delivered_.notify_all();

@@ -22,6 +22,7 @@ struct Buffer {
   std::size_t record_limit = 0;  // 0 = none
   std::uint32_t incomplete = 0;  // records of operations that have not ended
   bool retired = false;          // no more records go in
+  bool substantial = false;      // holds more than the records of what buffers cost
   bool delivered = false;        // the client's again; only the count of incomplete still matters
 };
 
@@ -42,8 +43,8 @@ class BufferStore {
   void set_zeroed(bool zeroed) { zeroed_ = zeroed; }
   void set_per_thread(bool per_thread) { per_thread_ = per_thread; }
 
-  // Both return without effect, and count a dropped record, when the client gives no buffer.
-  void write(const void* record, std::size_t size) { append(record, size, nullptr); }
+  // Both do nothing (false, null), and count a dropped record, when the client gives no buffer.
+  bool write(const void* record, std::size_t size) { return append(record, size, nullptr); }
   Slot* reserve(const void* record, std::size_t size);  // to be completed
 
   // `set_times` writes into the record, which is still the store's own during the call.
@@ -68,9 +69,16 @@ class BufferStore {
   };
 
   bool append(const void* record, std::size_t size, Slot* slot);
+  // `cost` is that of the last buffer that was asked for, if any was.
+  bool append(const void* record, std::size_t size, Slot* slot, Overhead& cost);
+  static Overhead begin_overhead(OverheadKind kind);
+  static void end_overhead(Overhead& overhead);
+  static void report(const Overhead& overhead);
   Source& source();
   void retire(Source& source);
-  void deliver(std::vector<Buffer*>& buffers);
+  // `costs`: the time that it takes is reported.
+  void flush_once(bool force, bool costs);
+  void deliver(std::vector<Buffer*>& buffers, bool costs);
   std::vector<Buffer*> take_complete(bool force);
   void start_worker();
   void work();

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
 
 #include "samples/virtual_gpu/engine/attributes.h"
@@ -52,6 +53,49 @@ void write_times(void* record, Times times) {
   static_cast<Record*>(record)->end = times.end_ns;
 }
 
+CUpti_ActivitySynchronizationType sync_type(SyncKind kind) {
+  switch (kind) {
+    case SyncKind::kEvent:
+      return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_EVENT_SYNCHRONIZE;
+    case SyncKind::kStreamWaitEvent:
+      return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_WAIT_EVENT;
+    case SyncKind::kStream:
+      return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_STREAM_SYNCHRONIZE;
+    case SyncKind::kContext:
+      return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_CONTEXT_SYNCHRONIZE;
+  }
+  return CUPTI_ACTIVITY_SYNCHRONIZATION_TYPE_UNKNOWN;
+}
+
+std::uint32_t valid_or_invalid(std::uint32_t id) {
+  return id != 0 ? id : CUPTI_SYNCHRONIZATION_INVALID_VALUE;
+}
+
+// The last ones by number, as older toolkits lack them.
+CUpti_ActivityOverheadKind overhead_kind(OverheadKind kind) {
+  switch (kind) {
+    case OverheadKind::kDriverCompiler:
+      return CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER;
+    case OverheadKind::kBufferFlush:
+      return CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH;
+    case OverheadKind::kInstrumentation:
+      return CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION;
+    case OverheadKind::kResource:
+      return CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE;
+    case OverheadKind::kModuleLoading:
+      return static_cast<CUpti_ActivityOverheadKind>(4 << 16);
+    case OverheadKind::kFunctionLoading:
+      return static_cast<CUpti_ActivityOverheadKind>(5 << 16);
+    case OverheadKind::kCommandBufferFull:
+      return static_cast<CUpti_ActivityOverheadKind>(6 << 16);
+    case OverheadKind::kBufferRequest:
+      return static_cast<CUpti_ActivityOverheadKind>(7 << 16);
+    case OverheadKind::kUvmInit:
+      return static_cast<CUpti_ActivityOverheadKind>(8 << 16);
+  }
+  return CUPTI_ACTIVITY_OVERHEAD_UNKNOWN;
+}
+
 }  // namespace
 
 std::size_t record_bytes(CUpti_ActivityKind kind) {
@@ -74,6 +118,12 @@ std::size_t record_bytes(CUpti_ActivityKind kind) {
       return sizeof(ContextRecord);
     case CUPTI_ACTIVITY_KIND_STREAM:
       return sizeof(CUpti_ActivityStream);
+    case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+      return sizeof(SynchronizationRecord);
+    case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
+      return sizeof(EventRecord);
+    case CUPTI_ACTIVITY_KIND_OVERHEAD:
+      return sizeof(OverheadRecord);
     default:
       return 0;
   }
@@ -205,6 +255,60 @@ CUpti_ActivityAPI api_record(const ApiCall& call, std::uint64_t end_ns, std::uin
   record.threadId = thread;
   record.correlationId = call.correlation;
   record.returnValue = result;
+  return record;
+}
+
+SynchronizationRecord synchronization_record(const Synchronization& synchronization) {
+  SynchronizationRecord record{};
+  record.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+  record.type = sync_type(synchronization.kind);
+  record.start = synchronization.start_ns;
+  record.end = synchronization.end_ns;
+  record.correlationId = synchronization.correlation;
+  record.contextId = synchronization.context;
+  record.streamId = valid_or_invalid(synchronization.stream);
+  record.cudaEventId = valid_or_invalid(synchronization.event);
+#if CUPTI_API_VERSION >= 130000
+  record.cudaEventSyncId =
+      synchronization.record != 0 ? synchronization.record : CUPTI_SYNCHRONIZATION_INVALID_VALUE;
+  record.returnValue = synchronization.result;
+#endif
+  return record;
+}
+
+EventRecord event_record(const EventRecording& recording) {
+  EventRecord record{};
+  record.kind = CUPTI_ACTIVITY_KIND_CUDA_EVENT;
+  record.correlationId = recording.correlation;
+  record.contextId = recording.context;
+  record.streamId = recording.stream;
+  record.eventId = recording.event;
+#if CUPTI_API_VERSION >= 130000
+  record.deviceId = recording.device;
+  record.cudaEventSyncId = recording.record;
+#endif
+  return record;
+}
+
+OverheadRecord overhead_record(const Overhead& overhead, std::uint32_t thread) {
+  OverheadRecord record{};
+  record.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
+  record.overheadKind = overhead_kind(overhead.kind);
+  record.objectKind = CUPTI_ACTIVITY_OBJECT_THREAD;
+  record.objectId.pt.processId = static_cast<std::uint32_t>(getpid());
+  record.objectId.pt.threadId = thread;
+  record.start = overhead.start_ns;
+  record.end = overhead.end_ns;
+  record.correlationId = overhead.correlation;
+#if CUPTI_API_VERSION >= 130000
+  if (overhead.kind == OverheadKind::kCommandBufferFull) {
+    // A plain C allocation, since the client frees it.
+    auto* data = static_cast<CUpti_ActivityOverheadCommandBufferFullData*>(
+        std::calloc(1, sizeof(CUpti_ActivityOverheadCommandBufferFullData)));
+    if (data != nullptr) data->channelID = overhead.stream;
+    record.overheadData = data;
+  }
+#endif
   return record;
 }
 

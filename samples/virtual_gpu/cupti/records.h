@@ -13,11 +13,16 @@ namespace virtual_gpu {
 using KernelRecord = CUpti_ActivityKernel10;
 using CopyRecord = CUpti_ActivityMemcpy6;
 using ContextRecord = CUpti_ActivityContext3;
+using SynchronizationRecord = CUpti_ActivitySynchronization2;
+using EventRecord = CUpti_ActivityCudaEvent2;
 #else
 using KernelRecord = CUpti_ActivityKernel9;
 using CopyRecord = CUpti_ActivityMemcpy5;
 using ContextRecord = CUpti_ActivityContext2;
+using SynchronizationRecord = CUpti_ActivitySynchronization;
+using EventRecord = CUpti_ActivityCudaEvent;
 #endif
+using OverheadRecord = CUpti_ActivityOverhead3;
 using PeerCopyRecord = CUpti_ActivityMemcpyPtoP4;
 using SetRecord = CUpti_ActivityMemset4;
 using DeviceRecord = CUpti_ActivityDevice5;
@@ -35,6 +40,10 @@ ContextRecord context_record(const ContextFacts& facts, const Model& model);
 CUpti_ActivityStream stream_record(const StreamFacts& facts, std::uint32_t correlation);
 CUpti_ActivityAPI api_record(const ApiCall& call, std::uint64_t end_ns, std::uint32_t result,
                              std::uint32_t thread);
+SynchronizationRecord synchronization_record(const Synchronization& synchronization);
+EventRecord event_record(const EventRecording& recording);
+// What overheadData points to is the client's to free.
+OverheadRecord overhead_record(const Overhead& overhead, std::uint32_t thread);
 
 // Writes start and end into the record of an operation.
 void set_times(void* record, Times times);

@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
 #include <unordered_map>
 
@@ -13,6 +15,12 @@
 
 namespace virtual_gpu {
 namespace {
+
+// What profiling costs at the first record of a context and of a kernel, and at the first managed
+// allocation. Plausible, not measured.
+constexpr std::uint64_t kResourceNs = 60'000;
+constexpr std::uint64_t kInstrumentationNs = 15'000;
+constexpr std::uint64_t kUvmInitNs = 200'000;
 
 thread_local CUptiResult last_error = CUPTI_SUCCESS;
 
@@ -81,16 +89,23 @@ std::uint64_t Session::timestamp() const {
   return clock != nullptr ? clock() : read_clock(CLOCK_REALTIME);
 }
 
-void Session::update_api_wanted() {
-  bool wanted = kinds_[CUPTI_ACTIVITY_KIND_RUNTIME] || kinds_[CUPTI_ACTIVITY_KIND_DRIVER] ||
-                context_kinds_used_;
-  for (const auto& domain : calls_) {
-    for (const auto& call : domain) wanted = wanted || call == Switch::kOn;
+void Session::update_wanted() {
+  struct Domain {
+    ApiDomain domain;
+    CUpti_ActivityKind kind;
+    CUpti_CallbackDomain callbacks;
+  };
+  for (const Domain& each :
+       {Domain{ApiDomain::kDriver, CUPTI_ACTIVITY_KIND_DRIVER, CUPTI_CB_DOMAIN_DRIVER_API},
+        Domain{ApiDomain::kRuntime, CUPTI_ACTIVITY_KIND_RUNTIME, CUPTI_CB_DOMAIN_RUNTIME_API}}) {
+    bool wanted = kinds_[each.kind] || context_kinds_used_;
+    for (const auto& call : calls_[index(each.domain)]) wanted = wanted || call == Switch::kOn;
+    for (const auto& callback : callbacks_[each.callbacks]) wanted = wanted || callback;
+    gpu_->set_api_wanted(each.domain, wanted);
   }
-  for (const auto domain : {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RUNTIME_API}) {
-    for (const auto& callback : callbacks_[domain]) wanted = wanted || callback;
-  }
-  gpu_->set_api_wanted(wanted);
+  bool any = context_kinds_used_;
+  for (const auto& kind : kinds_) any = any || kind;
+  profiling_ = any;
 }
 
 CUptiResult Session::enable_kind(CUpti_ActivityKind kind, bool enable) {
@@ -99,7 +114,7 @@ CUptiResult Session::enable_kind(CUpti_ActivityKind kind, bool enable) {
   }
   choose_default_clock();
   const bool before = kinds_[kind].exchange(enable);
-  update_api_wanted();
+  update_wanted();
   if (!enable || before) return CUPTI_SUCCESS;
   // Devices and contexts are told at once, or as soon as cuInit knows them.
   if (kind == CUPTI_ACTIVITY_KIND_DEVICE && gpu_->state() == DriverState::kReady) write_devices();
@@ -125,7 +140,7 @@ CUptiResult Session::enable_kind(std::uint32_t context, CUpti_ActivityKind kind,
     }
     context_kinds_used_ = !context_kinds_.empty();
   }
-  update_api_wanted();
+  update_wanted();
   return CUPTI_SUCCESS;
 }
 
@@ -134,7 +149,7 @@ CUptiResult Session::enable_api(ApiDomain domain, std::uint32_t cbid, bool enabl
   if (name == nullptr || cbid == 0 || cbid >= kCallbackIds) return CUPTI_ERROR_INVALID_PARAMETER;
   choose_default_clock();
   calls_[index(domain)][cbid] = enable ? Switch::kOn : Switch::kOff;
-  update_api_wanted();
+  update_wanted();
   return CUPTI_SUCCESS;
 }
 
@@ -169,7 +184,7 @@ void Session::finalise() {
     for (auto& call : domain) call = Switch::kUnset;
   }
   unsubscribe(reinterpret_cast<CUpti_SubscriberHandle>(this));
-  update_api_wanted();
+  update_wanted();
   gpu_->advance();
   BufferStore::instance().flush(true);
 }
@@ -198,7 +213,7 @@ CUptiResult Session::unsubscribe(CUpti_SubscriberHandle handle) {
     for (auto& callback : domain) callback = false;
   }
   callback_ = nullptr;
-  update_api_wanted();
+  update_wanted();
   return CUPTI_SUCCESS;
 }
 
@@ -209,7 +224,7 @@ CUptiResult Session::enable_callback(CUpti_CallbackDomain domain, CUpti_Callback
     return CUPTI_ERROR_INVALID_PARAMETER;
   }
   callbacks_[domain][cbid] = enable;
-  update_api_wanted();
+  update_wanted();
   return CUPTI_SUCCESS;
 }
 
@@ -218,7 +233,7 @@ CUptiResult Session::enable_domain(CUpti_CallbackDomain domain, bool enable) {
     return CUPTI_ERROR_INVALID_PARAMETER;
   }
   for (auto& callback : callbacks_[domain]) callback = enable;
-  update_api_wanted();
+  update_wanted();
   return CUPTI_SUCCESS;
 }
 
@@ -278,11 +293,37 @@ void Session::enter(ApiCall& call) {
 void Session::exit(ApiCall& call, std::uint64_t end_ns, std::uint32_t result) {
   report_call(call, CUPTI_API_EXIT, &result);
   if (!call.traced || !wants_call(call)) return;
-  const auto thread = thread_ids_ == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
-                          ? static_cast<std::uint32_t>(syscall(SYS_gettid))
-                          : static_cast<std::uint32_t>(pthread_self());
-  const CUpti_ActivityAPI record = api_record(call, end_ns, result, thread);
+  const CUpti_ActivityAPI record = api_record(call, end_ns, result, thread());
   BufferStore::instance().write(&record, sizeof record);
+}
+
+std::uint32_t Session::thread() const {
+  return thread_ids_ == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM
+             ? static_cast<std::uint32_t>(syscall(SYS_gettid))
+             : static_cast<std::uint32_t>(pthread_self());
+}
+
+void Session::spend(OverheadKind kind, std::uint64_t ns, std::uint32_t correlation) const {
+  Overhead overhead;
+  overhead.kind = kind;
+  overhead.correlation = correlation;
+  overhead.start_ns = gpu_->timestamp();
+  sleep_until(now_ns() + ns);
+  overhead.end_ns = gpu_->timestamp();
+  gpu_->report(overhead);
+}
+
+void Session::prepare(const Operation& operation) {
+  if (operation.context < prepared_contexts_.size() &&
+      !prepared_contexts_[operation.context].load(std::memory_order_relaxed) &&
+      !prepared_contexts_[operation.context].exchange(true)) {
+    spend(OverheadKind::kResource, kResourceNs, operation.correlation);
+  }
+  if (operation.work == Work::kKernel &&
+      !__atomic_load_n(&operation.kernel->instrumented, __ATOMIC_RELAXED) &&
+      !__atomic_exchange_n(&operation.kernel->instrumented, true, __ATOMIC_RELAXED)) {
+    spend(OverheadKind::kInstrumentation, kInstrumentationNs, operation.correlation);
+  }
 }
 
 void* Session::submitted(const Operation& operation) {
@@ -291,6 +332,7 @@ void* Session::submitted(const Operation& operation) {
     case Work::kKernel: {
       const bool concurrent = wants(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, operation.context);
       if (!concurrent && !wants(CUPTI_ACTIVITY_KIND_KERNEL, operation.context)) return nullptr;
+      prepare(operation);
       const KernelRecord record = kernel_record(
           operation,
           concurrent ? CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL : CUPTI_ACTIVITY_KIND_KERNEL,
@@ -299,11 +341,13 @@ void* Session::submitted(const Operation& operation) {
     }
     case Work::kCopy: {
       if (!wants(CUPTI_ACTIVITY_KIND_MEMCPY, operation.context)) return nullptr;
+      prepare(operation);
       const CopyRecord record = copy_record(operation);
       return store.reserve(&record, sizeof record);
     }
     case Work::kSet: {
       if (!wants(CUPTI_ACTIVITY_KIND_MEMSET, operation.context)) return nullptr;
+      prepare(operation);
       const SetRecord record = set_record(operation);
       return store.reserve(&record, sizeof record);
     }
@@ -320,6 +364,30 @@ void Session::started(void* slot, std::uint64_t start_ns) {
 
 Times Session::ended(void* slot, Times times) {
   return BufferStore::instance().ended(static_cast<Slot*>(slot), times, &set_times);
+}
+
+void Session::synchronized(const Synchronization& synchronization) {
+  if (!wants(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, synchronization.context)) return;
+  if (synchronization.result != 0 && !all_syncs_) return;
+  const SynchronizationRecord record = synchronization_record(synchronization);
+  BufferStore::instance().write(&record, sizeof record);
+}
+
+void Session::event_recorded(const EventRecording& recording) {
+  if (!wants(CUPTI_ACTIVITY_KIND_CUDA_EVENT, recording.context)) return;
+  const EventRecord record = event_record(recording);
+  BufferStore::instance().write(&record, sizeof record);
+}
+
+void Session::overhead(const Overhead& overhead) {
+  if (!kinds_[CUPTI_ACTIVITY_KIND_OVERHEAD]) return;
+  const OverheadRecord record = overhead_record(overhead, thread());
+  if (!BufferStore::instance().write(&record, sizeof record)) std::free(record.overheadData);
+}
+
+void Session::managed_memory() {
+  if (!profiling_ || uvm_initialised_.exchange(true)) return;
+  spend(OverheadKind::kUvmInit, kUvmInitNs, gpu_->thread_correlation());
 }
 
 void Session::initialised() {

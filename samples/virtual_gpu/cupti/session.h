@@ -28,6 +28,7 @@ class Session final : public Tracer {
   CUptiResult enable_kind(CUpti_ActivityKind kind, bool enable);
   CUptiResult enable_kind(std::uint32_t context, CUpti_ActivityKind kind, bool enable);
   CUptiResult enable_api(ApiDomain domain, std::uint32_t cbid, bool enable);
+  void set_all_syncs(bool all) { all_syncs_ = all; }
   void set_latency_timestamps(bool enable) { latency_timestamps_ = enable; }
   void set_clock(CUpti_TimestampCallbackFunc clock);
   std::uint64_t timestamp() const;
@@ -47,6 +48,10 @@ class Session final : public Tracer {
   void* submitted(const Operation& operation) override;
   void started(void* slot, std::uint64_t start_ns) override;
   Times ended(void* slot, Times times) override;
+  void synchronized(const Synchronization& synchronization) override;
+  void event_recorded(const EventRecording& recording) override;
+  void overhead(const Overhead& overhead) override;
+  void managed_memory() override;
   void initialised() override;
   void context_created(Context* context) override;
   void context_destroyed(Context* context) override;
@@ -62,7 +67,12 @@ class Session final : public Tracer {
   bool wants(CUpti_ActivityKind kind, std::uint32_t context) const;
   bool wants_call(const ApiCall& call) const;
   void choose_default_clock();
-  void update_api_wanted();
+  void update_wanted();
+  std::uint32_t thread() const;
+  // Takes `ns` of this thread for the profiler's own affairs.
+  void spend(OverheadKind kind, std::uint64_t ns, std::uint32_t correlation) const;
+  // What CUPTI sets up at the first record of a context and of a kernel.
+  void prepare(const Operation& operation);
   void call_back(CUpti_CallbackDomain domain, CUpti_CallbackId cbid, const void* data) const;
   void report_call(ApiCall& call, CUpti_ApiCallbackSite site, std::uint32_t* result) const;
   void report_resource(CUpti_CallbackId cbid, Context* context, Stream* stream,
@@ -78,6 +88,10 @@ class Session final : public Tracer {
   std::atomic<bool> latency_timestamps_{false};
   std::array<std::atomic<bool>, kKinds> kinds_{};
   std::atomic<bool> context_kinds_used_{false};
+  std::atomic<bool> profiling_{false};  // any kind is enabled
+  std::atomic<bool> all_syncs_{true};   // also queries of what has not ended
+  std::atomic<bool> uvm_initialised_{false};
+  std::array<std::atomic<bool>, 64> prepared_contexts_{};  // those of higher numbers need nothing
   std::array<std::array<std::atomic<Switch>, kCallbackIds>, 2> calls_{};  // driver, runtime
 
   mutable std::mutex mutex_;

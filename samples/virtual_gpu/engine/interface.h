@@ -14,7 +14,7 @@ struct Stream;
 struct Event;
 struct Context;
 
-inline constexpr std::uint32_t kInterfaceVersion = 1;
+inline constexpr std::uint32_t kInterfaceVersion = 2;
 
 enum class ApiDomain : std::uint32_t { kDriver = 1, kRuntime = 2 };  // as CUpti_CallbackDomain
 
@@ -23,7 +23,10 @@ struct ApiCall {
   ApiDomain domain = ApiDomain::kRuntime;
   std::uint32_t cbid = 0;  // 0 = not recorded
   std::uint32_t correlation = 0;
+  std::uint32_t work_correlation = 0;  // of what is submitted during the call
+  ApiCall* outer = nullptr;            // the call of this thread that made this one
   std::uint64_t start_ns = 0;
+  std::uint64_t inner_end_ns = 0;  // when the last call that it made ended
   bool open = false;
   bool stamped = false;          // start_ns was read
   bool traced = false;           // for the tracer: it wants a record at the end
@@ -47,7 +50,11 @@ class Tracer {
   virtual void started(void* slot, std::uint64_t start_ns) = 0;  // engine locked
   // Returns the times that the record carries: others than these if it was given away before.
   virtual Times ended(void* slot, Times times) = 0;  // engine locked
-  virtual void initialised() = 0;                    // at the end of cuInit
+  virtual void synchronized(const Synchronization& synchronization) = 0;
+  virtual void event_recorded(const EventRecording& recording) = 0;
+  virtual void overhead(const Overhead& overhead) = 0;
+  virtual void managed_memory() = 0;  // is about to be allocated
+  virtual void initialised() = 0;     // at the end of cuInit
   virtual void context_created(Context* context) = 0;
   virtual void context_destroyed(Context* context) = 0;  // about to be
   virtual void stream_created(Context* context, Stream* stream) = 0;
@@ -93,18 +100,22 @@ class VirtualGpu {
   virtual void begin(ApiCall& call) = 0;
   virtual void end(ApiCall& call, int result) = 0;
   virtual bool in_host_function() const = 0;
-  virtual std::uint32_t thread_correlation() const = 0;  // of the innermost open call; 0 = none
+  // Of what this thread's open call submits: a runtime call's own, also within the driver calls
+  // that it makes; 0 = no call is open.
+  virtual std::uint32_t thread_correlation() const = 0;
 
   // Contexts. `current` is per thread; null = none.
   virtual Context* current() const = 0;
   virtual void set_current(Context* context) = 0;
-  virtual Context* primary(std::uint32_t device) = 0;  // made if there is none
+  virtual Context* find_primary(std::uint32_t device) const = 0;  // null if there is none
+  virtual Context* primary(std::uint32_t device) = 0;             // made if there is none
   virtual bool primary_active(std::uint32_t device) const = 0;
   virtual void reset_primary(std::uint32_t device) = 0;
   virtual Context* create_context(std::uint32_t device) = 0;
   virtual bool destroy_context(Context* context) = 0;  // false: no such context
   virtual bool context_facts(Context* context, ContextFacts& facts) const = 0;
   virtual int synchronize(Context* context) = 0;
+  virtual int drain(Context* context) = 0;  // the same wait, of a call that only frees
   virtual std::size_t contexts(Context** list, std::size_t capacity) const = 0;
 
   // Streams. `handle` may be null, cudaStreamLegacy, cudaStreamPerThread or a stream; null if it
@@ -116,7 +127,7 @@ class VirtualGpu {
   virtual int query(Stream* stream) = 0;
   virtual int synchronize(Stream* stream) = 0;
 
-  virtual Event* create_event(std::uint32_t device, unsigned flags) = 0;
+  virtual Event* create_event(Context* context, unsigned flags) = 0;
   virtual int destroy_event(Event* event) = 0;
   virtual int record(Event* event, Stream* stream) = 0;
   virtual int query(Event* event) = 0;
@@ -139,14 +150,21 @@ class VirtualGpu {
   virtual MemoryKind memory(const void* address, std::uint64_t* bytes) const = 0;
   virtual std::uint64_t free_bytes(std::uint32_t device) const = 0;
 
-  virtual void load_module() = 0;  // one more in every context
+  // Modules (fat binaries) are numbered from 1 as the program registers them, and loaded into a
+  // context when they are first used there; so is each kernel, by its first launch.
+  virtual std::uint32_t add_module() = 0;
+  virtual bool has_module(std::uint32_t context, std::uint32_t module) const = 0;
+  // Takes its time. Nothing happens if the context, by its number, has the module already.
+  virtual void load_module(std::uint32_t context, std::uint32_t module) = 0;
 
   // For libcupti.
   virtual void set_tracer(Tracer* tracer) = 0;
-  virtual void set_api_wanted(bool wanted) = 0;  // whether calls must be stamped
+  virtual void set_api_wanted(ApiDomain domain, bool wanted) = 0;  // whether to stamp its calls
   // The clock of all stamps and records; null = CLOCK_REALTIME, CUPTI's default.
   virtual void set_clock(std::uint64_t (*clock)()) = 0;
   virtual std::uint64_t timestamp() const = 0;
+  // Into the truth log, and to the tracer. Nothing is done for one that has no end.
+  virtual void report(const Overhead& overhead) = 0;
   virtual void advance() = 0;  // work off all that has happened until now
 
  protected:

@@ -249,6 +249,18 @@ void read_line(Line& line, Model& model) {
     model.launch_latency_ns = static_cast<std::uint64_t>(line.number(kTime, "a time such as 4us"));
   } else if (key == "dispatch-gap") {
     model.dispatch_gap_ns = static_cast<std::uint64_t>(line.number(kTime, "a time such as 1us"));
+  } else if (key == "lazy-loading") {
+    model.lazy_loading_ns = static_cast<std::uint64_t>(line.number(kTime, "a time such as 250us"));
+  } else if (key == "module-loading") {
+    model.module_loading_ns = static_cast<std::uint64_t>(line.number(kTime, "a time such as 1ms"));
+  } else if (key == "jit") {
+    model.jit_ns = static_cast<std::uint64_t>(line.number(kTime, "a time such as 20ms"));
+  } else if (key == "staging-buffer") {
+    model.staging_bytes = static_cast<std::uint64_t>(line.number(kBytes, "a size such as 1MiB"));
+  } else if (key == "driver-records") {
+    const std::string ids = line.word("own or shared");
+    if (ids != "own" && ids != "shared") line.fail("own or shared", ids);
+    model.driver_records = ids == "shared" ? DriverRecords::kShared : DriverRecords::kOwn;
   } else if (key == "jitter") {
     model.jitter = line.number(kShare, "a share such as 3%");
     if (model.jitter >= 1) line.fail("a share below 100%", "100%");
@@ -425,6 +437,13 @@ std::uint64_t transfer_duration(const Model& model, const TransferCost& cost, st
                                 std::uint64_t sequence) {
   const double ns = cost.latency_ns + static_cast<double>(bytes) / cost.bytes_per_ns;
   return whole_ns(ns * jitter(model, sequence));
+}
+
+std::uint64_t staging_duration(const Model& model, std::uint64_t bytes) {
+  const std::uint64_t ahead = std::min(bytes, model.staging_bytes);
+  if (ahead == 0) return 0;
+  const TransferCost& host = model.copies[static_cast<int>(CopyKind::kHostToHost)][0];
+  return whole_ns(host.latency_ns + static_cast<double>(ahead) / host.bytes_per_ns);
 }
 
 }  // namespace virtual_gpu

@@ -34,6 +34,9 @@ struct TransferCost {
   double bytes_per_ns = 10;
 };
 
+// Correlation ids of the driver calls that a runtime call makes: their own, or the runtime call's.
+enum class DriverRecords : std::uint8_t { kOwn, kShared };
+
 struct Model {
   std::string key;   // the name of its file: "h100"
   std::string path;  // the file it was read from
@@ -53,7 +56,13 @@ struct Model {
   std::uint64_t launch_cost_ns = 0;        // CPU time that the call takes at least
   std::uint64_t launch_latency_ns = 4000;  // from the call to the earliest start
   std::uint64_t dispatch_gap_ns = 1000;    // between two operations of one stream
-  double jitter = 0;                       // each duration is scaled by 1 - jitter … 1 + jitter
+  // What takes time once: per kernel, per module (fat binary), per module for compiling its PTX.
+  std::uint64_t lazy_loading_ns = 0;
+  std::uint64_t module_loading_ns = 0;
+  std::uint64_t jit_ns = 0;
+  std::uint64_t staging_bytes = std::uint64_t{1} << 20;  // pageable memory copied ahead; 0 = none
+  DriverRecords driver_records = DriverRecords::kOwn;    // correlation ids of nested driver calls
+  double jitter = 0;  // each duration is scaled by 1 - jitter … 1 + jitter
   std::uint64_t seed = 1;
   std::vector<KernelCost> kernels;  // the first that matches counts
   TransferCost copies[4][2];        // [CopyKind][0 pageable, 1 pinned]
@@ -68,6 +77,10 @@ bool read_model(const std::string& name, const std::string& folder, Model& model
 // The same from text; `path` is for messages.
 bool parse_model(const std::string& text, const std::string& path, Model& model,
                  std::string& error);
+
+// How long the host takes to fill the staging buffer before a copy of `bytes` can begin; 0 if it
+// need not. The host's own speed is that of copies within it.
+std::uint64_t staging_duration(const Model& model, std::uint64_t bytes);
 
 std::string uuid_text(const Model& model);  // "GPU-01234567-89ab-…"
 

@@ -61,7 +61,10 @@ struct Stream {
 
 struct Event {
   unsigned flags = 0;
+  std::uint32_t id = 0;
   std::uint32_t device = 0;
+  std::uint32_t context = 0;
+  std::uint64_t record = 0;   // number of its last recording in the process; 0 = none
   Task* task = nullptr;       // pending record, not owned
   std::uint64_t done_ns = 0;  // 0 = never recorded
   bool recorded = false;

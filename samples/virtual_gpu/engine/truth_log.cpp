@@ -213,4 +213,39 @@ void TruthLog::operation(const Operation& operation, Times times) {
   finish_line(line.number("graph", 0).number("graph_node", 0).finish());
 }
 
+void TruthLog::synchronization(const Synchronization& synchronization) {
+  if (!is_open()) return;
+  finish_line(Object("sync", process_)
+                  .word("kind", kSyncKindNames[static_cast<int>(synchronization.kind)])
+                  .number("context", synchronization.context)
+                  .number("stream", synchronization.stream)
+                  .number("event", synchronization.event)
+                  .number("correlation", synchronization.correlation)
+                  .number("start_ns", synchronization.start_ns)
+                  .number("end_ns", synchronization.end_ns)
+                  .number("result", synchronization.result)
+                  .finish());
+}
+
+void TruthLog::event(const EventRecording& recording) {
+  if (!is_open()) return;
+  finish_line(Object("event", process_)
+                  .number("context", recording.context)
+                  .number("stream", recording.stream)
+                  .number("event", recording.event)
+                  .number("correlation", recording.correlation)
+                  .finish());
+}
+
+void TruthLog::overhead(const Overhead& overhead) {
+  if (!is_open()) return;
+  finish_line(Object("overhead", process_)
+                  .number("tid", static_cast<std::uint64_t>(thread_id()))
+                  .word("kind", kOverheadKindNames[static_cast<int>(overhead.kind)])
+                  .number("start_ns", overhead.start_ns)
+                  .number("end_ns", overhead.end_ns)
+                  .number("correlation", overhead.correlation)
+                  .finish());
+}
+
 }  // namespace virtual_gpu

@@ -21,6 +21,9 @@ class TruthLog {
   void device(std::uint32_t device, const Model& model);
   void api(const ApiCall& call, const char* name, std::uint64_t end_ns, std::uint32_t result);
   void operation(const Operation& operation, Times times);
+  void synchronization(const Synchronization& synchronization);
+  void event(const EventRecording& recording);
+  void overhead(const Overhead& overhead);  // of the calling thread
   void flush();
 
   // In a forked child: the parent's lines are the parent's to write.

@@ -1,4 +1,4 @@
-#include "cli/units.h"
+#include "collector/units.h"
 
 #include <array>
 #include <cstddef>
