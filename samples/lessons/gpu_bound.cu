@@ -53,7 +53,7 @@ __global__ void matmul_half(const half* a, const half* b, float* c) {
 // What the program has to do on the CPU in each step anyway.
 double work_on_cpu() {
   double sum = 0;
-  for (int i = 1; i <= 20'000; ++i) sum += std::sin(static_cast<double>(i));
+  for (int i = 1; i <= 60'000; ++i) sum += std::sin(static_cast<double>(i));
   return sum;
 }
 

@@ -10,7 +10,7 @@
 
 #include "lesson.h"
 
-constexpr size_t kElements = 6'000'000;
+constexpr size_t kElements = 3'000'000;
 constexpr int kSteps = 2000;
 constexpr unsigned kBlock = 256;
 
