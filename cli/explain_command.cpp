@@ -21,9 +21,9 @@ class Page {
  public:
   Page(std::size_t width, bool unicode) : width_(width), unicode_(unicode) {}
 
-  void paragraph(std::string text, std::size_t indent) {
+  void paragraph(const std::string& text, std::size_t indent) {
     const std::string spaces(indent, ' ');
-    for (Line& line : wrap({own_words(std::move(text), unicode_), Style::kPlain},
+    for (Line& line : wrap({own_words(text, unicode_), Style::kPlain},
                            width_ - std::min(width_ - 1, indent), 0)) {
       line.insert(line.begin(), {spaces, Style::kPlain});
       text_ += to_terminal(line, width_, false, unicode_) + '\n';

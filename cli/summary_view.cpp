@@ -381,9 +381,16 @@ class Screen {
     const auto& findings = summary_.findings;
     const std::size_t shown = rows_shown(findings.size(), limits_[kFindings]);
     if (shown > 0) gap();
+    // Whole sentences as far as they fit; the first one loses its middle if it must.
     const auto words = [&](const std::string& text, std::size_t lines) {
-      return elide_middle(own_words(text, options_.unicode), lines * (width_ - 3) - 8,
-                          options_.unicode);
+      std::string kept = own_words(text, options_.unicode);
+      const std::size_t room = lines * (width_ - 3) - 8;
+      while (display_width(kept) > room) {
+        const std::size_t end = kept.rfind(". ", kept.size() - 2);
+        if (end == std::string::npos) break;
+        kept.resize(end + 1);
+      }
+      return elide_middle(kept, room, options_.unicode);
     };
     for (std::size_t i = 0; i < shown; ++i) {
       const FindingSummary& finding = findings[i];

@@ -109,14 +109,13 @@ VerdictSummary host_bound(const Words& words, const IdleTotals& totals) {
       {Cause::kCopying, "waited for the CPU to return from a copy"},
       {Cause::kStaging, "waited for copies from or to pageable memory to be staged"},
   });
-  const Clause* most = nullptr;
-  for (const Clause& clause : kClauses) {
-    if (most == nullptr || idle_of(totals, clause.cause) > idle_of(totals, most->cause))
-      most = &clause;
-  }
+  const Clause& most =
+      *std::max_element(kClauses.begin(), kClauses.end(), [&](const Clause& a, const Clause& b) {
+        return idle_of(totals, a.cause) < idle_of(totals, b.cause);
+      });
   return {kHostBound, "Host-bound: " + idle_part(words, totals) + "; for " +
-                          of_this(idle_of(totals, most->cause), totals) + " " + words.pronoun +
-                          " " + most->text + "."};
+                          of_this(idle_of(totals, most.cause), totals) + " " + words.pronoun + " " +
+                          most.text + "."};
 }
 
 VerdictSummary synchronization_bound(const Words& words, const IdleTotals& totals) {

@@ -465,8 +465,10 @@ TEST_CASE("all records are read back exactly") {
   std::vector<std::string> extra;
   std::set_difference(got.begin(), got.end(), expected.begin(), expected.end(),
                       std::back_inserter(extra));
-  CHECK((missing.empty() ? "" : missing.front()) == std::string());
-  CHECK((extra.empty() ? "" : extra.front()) == std::string());
+  INFO("missing: " << (missing.empty() ? "" : missing.front()));
+  INFO("extra: " << (extra.empty() ? "" : extra.front()));
+  CHECK(missing.empty());
+  CHECK(extra.empty());
   CHECK(got.size() == expected.size());
 
   const TraceEvents& result = events.value();
