@@ -737,7 +737,7 @@ class Screen {
       const auto& [waited, known] = order[i];
       const NvtxSummary& range = *known;
       std::string name = range.name.empty() ? "(no name)" : safe(range.name);
-      if (!range.domain.empty()) name = safe(range.domain) + ": " + name;
+      if (!range.domain.empty()) name.insert(0, safe(range.domain).append(": "));
       table.rows.push_back({{std::move(name)},
                             {format_count(range.count)},
                             {time(range.total_ns)},

@@ -368,6 +368,125 @@ TEST_CASE("device activity equals brute force") {
   }
 }
 
+TEST_CASE("E12, E34: waits are on no GPU lane, whatever they arrive before") {
+  const std::vector<std::string> work = {WireStream::api(1, 5, 8), WireStream::kernel(1, 10, 20),
+                                         WireStream::api(2, 22, 28), WireStream::kernel(2, 30, 40)};
+  wire::Frame frame;
+  frame.set_base_ns(9);
+  wire::Sync* sync = frame.add_syncs();
+  sync->set_duration(40);  // [9, 49): over both kernels and the gap between them
+  sync->set_kind(wire::Sync::STREAM);
+  sync->set_context_id(1);
+  sync->set_stream_id(7);
+  sync->set_correlation_delta(3);
+  wire::EventRecord* event = frame.add_event_records();
+  event->set_context_id(1);
+  event->set_event_id(4);
+  std::vector<std::string> before = work;
+  before.insert(before.begin(), test::framed(frame));
+  const Summary expected = summary_of(work);
+  const Summary summary = summary_of(before);
+  REQUIRE(to_json(summary) == to_json(expected));
+  REQUIRE(summary.devices.size() == 1);
+  REQUIRE(summary.devices[0].busy_ns == 20);
+}
+
+TEST_CASE("E32: any thread id is a lane of its own") {
+  const WireStream wire(100);
+  Recording recording(nullptr);
+  auto stream = recording.open(100);
+  feed(recording, *stream, wire.hello() + wire.definitions());
+  wire::Frame frame;
+  for (const std::uint64_t tid : {std::uint64_t{0xF0000000}, std::uint64_t{0}}) {
+    wire::Thread* thread = frame.add_threads();
+    thread->set_id(tid == 0 ? 4 : 3);
+    thread->set_tid(tid);
+  }
+  feed(recording, *stream, test::framed(frame));
+  feed(recording, *stream,
+       WireStream::api(1, 5, 50, 3) + WireStream::api(2, 10, 60, 4) +
+           WireStream::kernel(1, 70, 80) + WireStream::kernel(2, 90, 95) + WireStream::goodbye());
+  recording.close(*stream);
+  const Summary summary = recording.finish(facts_of_test());
+  // On one lane they would straddle each other; on two neither lies in the other.
+  REQUIRE(summary.api[0].total_ns == 95);
+  REQUIRE(summary.api[0].self_ns == 95);
+  REQUIRE(summary.checks.launches == 2);
+  REQUIRE(summary.devices[0].top_gaps[0].tid == 0);
+}
+
+TEST_CASE("lost records make a hole, in which nothing is busy and nothing idle") {
+  wire::Frame frame;
+  wire::Loss* loss = frame.add_losses();
+  loss->set_count(1);
+  loss->set_from_ns(150);
+  loss->set_to_ns(320);
+  RunFacts facts = facts_of_test();
+  const std::vector<std::string> work = {
+      WireStream::api(1, 5, 8),     WireStream::kernel(1, 10, 100),
+      WireStream::api(2, 280, 290), WireStream::kernel(2, 300, 400),
+      WireStream::api(3, 410, 415), WireStream::kernel(3, 420, 430)};
+  const Summary whole = summary_of(work, facts);
+  REQUIRE(whole.devices[0].not_recorded_ns == 0);
+  REQUIRE(whole.devices[0].idle_ns == 220);
+  REQUIRE(cause(whole.devices[0], "CPU code outside CUDA") == 190);
+
+  std::vector<std::string> records = work;
+  records.push_back(test::framed(frame));
+  const DeviceSummary device = summary_of(records, facts).devices[0];
+  // The gap [100, 300) is cut at 150, the kernel [300, 400) at 320.
+  CHECK(device.span_ns == 420);
+  CHECK(device.not_recorded_ns == 170);
+  CHECK(device.busy_ns == 90 + 80 + 10);
+  CHECK(device.kernel_busy_ns == device.busy_ns);
+  CHECK(device.idle_ns == 50 + 20);
+  CHECK(device.busy_ns + device.idle_ns + device.not_recorded_ns == device.span_ns);
+  CHECK(device.gap_count == 2);
+  CHECK(device.longest_gap_ns == 50);
+  CHECK(cause(device, "CPU code outside CUDA") == 50 + 10);
+  CHECK(cause(device, "launch latency") == 10);
+
+  // A hole in the middle of a gap leaves two.
+  loss->set_from_ns(150);
+  loss->set_to_ns(200);
+  records.back() = test::framed(frame);
+  const DeviceSummary middle = summary_of(records, facts).devices[0];
+  CHECK(middle.gap_count == 3);
+  CHECK(middle.idle_ns == 170);
+  CHECK(middle.top_gaps[0].duration_ns == 100);
+}
+
+TEST_CASE("of two calls with one id the one that starts with the operation is its launch") {
+  const Summary summary = summary_of({WireStream::api(1, 5, 8), WireStream::kernel(1, 10, 20),
+                                      WireStream::api(7, 21, 22), WireStream::api(7, 50, 60),
+                                      WireStream::kernel(7, 50, 70)});
+  REQUIRE(summary.checks.launches == 2);
+  REQUIRE(cause(summary.devices[0], "CPU code outside CUDA") == 29);
+  REQUIRE(cause(summary.devices[0], "launching other work") == 1);
+}
+
+TEST_CASE("an operation that arrives twice counts once") {
+  const std::vector<std::string> once = {WireStream::api(1, 5, 8), WireStream::kernel(1, 10, 20),
+                                         WireStream::api(2, 21, 22),
+                                         WireStream::copy(2, 30, 40, 99)};
+  std::vector<std::string> twice = once;
+  twice.push_back(once[1]);
+  twice.push_back(once[3]);
+  Summary summary = summary_of(twice);
+  REQUIRE(summary.checks.duplicates == 2);
+  summary.checks.duplicates = 0;
+  REQUIRE(to_json(summary) == to_json(summary_of(once)));
+}
+
+TEST_CASE("launches whose kernel is missing are counted, failed and unfinished ones are not") {
+  const Summary summary = summary_of(
+      {WireStream::api(1, 5, 8), WireStream::kernel(1, 10, 20), WireStream::api(2, 30, 31),
+       WireStream::api(3, 40, 41, 1, 1, 719), WireStream::api(4, 50, 51),
+       WireStream::kernel(4, 60, 0), WireStream::api(5, 70, 71, 1, 2)});
+  REQUIRE(summary.checks.launches_without_operation == 1);
+  REQUIRE(summary.checks.unfinished == 1);
+}
+
 TEST_CASE("two processes on one device are one device; on two they are two") {
   for (const char second_uuid : {'a', 'b'}) {
     Recording recording(nullptr);
