@@ -277,6 +277,16 @@ void add_process_notes(const ProcessState& state, const ProcessSummary& process,
     notes.push_back(who + " announced itself and ended before it sent anything.");
 }
 
+// A zero explains itself.
+void add_idle_process_note(const ProcessState& state, const Catalog& catalog,
+                           std::vector<std::string>& notes) {
+  if (state.process == kNone || !state.failure.empty() || !state.fault.empty()) return;
+  const bool has_cuda = catalog.processes[state.process].cupti_version != 0;
+  notes.push_back("Process " + std::to_string(state.pid) +
+                  (has_cuda ? " started CUDA and ran nothing on a GPU."
+                            : " used NVTX and made no CUDA call that starts the driver."));
+}
+
 }  // namespace
 
 std::string uuid_text(const Device& device) {
@@ -408,6 +418,10 @@ Summary summarize(const RunFacts& facts, const Catalog& catalog, const Timeline&
   for (const DeviceActivity& activity : analysis.devices())
     summary.devices[position_of_device[activity.device]] =
         make_device(activity, catalog, timeline, analysis, facts, unreliable);
+  if (summary.devices.empty() && summary.checks.unfinished == 0 && summary.checks.untimed == 0) {
+    for (const ProcessState& state : processes)
+      add_idle_process_note(state, catalog, summary.notes);
+  }
   const OperationStatistics& operations = analysis.operations();
   summary.kernels = make_kernels(operations, catalog, position_of_device);
   summary.copies = make_copies(operations);

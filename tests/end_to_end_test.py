@@ -82,19 +82,24 @@ class EndToEnd(unittest.TestCase):
     def run_profiler(self, *arguments, **extra):
         return self.finish(self.start(*arguments, **extra))
 
-    def profile(self, program, *options, model="h100", status=0):
-        """Profiles on the virtual GPU, compares with the truth, returns (outcome, JSON)."""
-        log = self.folder / "truth.jsonl"
+    def profile(self, program, *options, model="h100", status=0, log=True):
+        """Profiles on the virtual GPU, compares with the truth, returns (outcome, JSON).
+
+        `log` false: the program starts no CUDA, so there is no truth to compare with."""
+        truth = self.folder / "truth.jsonl"
         out = self.folder / "out.json"
-        for path in (log, out):
+        for path in (truth, out):
             path.unlink(missing_ok=True)
         outcome = self.run_profiler(
             f"--virtual-gpu={model}", "--json", out, *options, "--", *program,
-            PROFILER_VIRTUAL_GPU_LOG=str(log),
+            PROFILER_VIRTUAL_GPU_LOG=str(truth),
         )
         self.assertEqual(outcome.status, status, outcome.stderr)
+        if not log:
+            self.assertFalse(truth.exists())
+            return outcome, json.loads(out.read_text())
         oracle = subprocess.run(
-            [sys.executable, ORACLE, str(log), "--compare", str(out)],
+            [sys.executable, ORACLE, str(truth), "--compare", str(out)],
             capture_output=True, text=True, check=False,
         )
         self.assertEqual(oracle.returncode, 0, oracle.stdout + oracle.stderr)
@@ -274,6 +279,31 @@ class Analysis(EndToEnd):
         self.assertIn("1. ", outcome.stderr)
         plain = self.run_profiler("report", "train_loop.pftrace", "--no-advice")
         self.assertNotIn("1. ", plain.stdout)
+
+    def test_nvtx(self):
+        _, document = self.profile([SAMPLES / "train_loop", "--steps", "7"])
+        ranges = {row["name"]: row for row in document["nvtx"]}
+        self.assertEqual(sorted(ranges), ["load batch", "step"])
+        for row in ranges.values():
+            self.assertEqual((row["count"], row["domain"], row["nested"]), (7, "", True))
+        self.assertEqual(ranges["load batch"]["operations"], 0)
+        # All but the first copies and sets, which set up, are submitted within a step.
+        self.assertEqual(ranges["step"]["operations"], 7 * 29)
+        self.assertEqual(ranges["step"]["self_ns"],
+                         ranges["step"]["total_ns"] - ranges["load batch"]["total_ns"])
+        idle = {row["name"]: row["total_ns"] for row in document["devices"][0]["idle_by_nvtx"]}
+        self.assertGreater(idle["load batch"], idle["step"])
+        self.check_trace("train_loop.pftrace", document)
+
+    def test_nvtx_without_cuda(self):
+        outcome, document = self.profile([PROGRAMS / "nvtx_ranges"], log=False)
+        self.assertEqual(document["devices"], [])
+        self.assertIn("made no CUDA call", " ".join(outcome.stderr.split()))
+        names = {row["name"] for row in document["nvtx"]}
+        self.assertIn("epoch", names)
+        self.assertIn("loader", {row["domain"] for row in document["nvtx"]})
+        self.assertEqual(document["checks"]["nvtx_unbalanced"], 0)
+        self.check_trace("nvtx_ranges.pftrace", document)
 
     def test_explain(self):
         listing = self.run_profiler("explain", "--list")

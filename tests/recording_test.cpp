@@ -521,7 +521,8 @@ TEST_CASE("a process that ends without a goodbye says since when data may be mis
   REQUIRE_FALSE(summary.processes[0].said_goodbye);
   REQUIRE(summary.processes[0].complete_until_ns == 12'300'000);
   // The screen says it from these members.
-  REQUIRE(summary.notes.empty());
+  REQUIRE(summary.notes ==
+          std::vector<std::string>{"Process 100 started CUDA and ran nothing on a GPU."});
 }
 
 TEST_CASE("losses are counted and make idle unreliable") {
