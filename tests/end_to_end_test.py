@@ -280,6 +280,26 @@ class Analysis(EndToEnd):
         plain = self.run_profiler("report", "train_loop.pftrace", "--no-advice")
         self.assertNotIn("1. ", plain.stdout)
 
+    def test_lost_records_are_told(self):
+        # Buffers for a fraction of what eight threads record: CUPTI drops the rest.
+        outcome = self.run_profiler(
+            "--virtual-gpu", "--json", self.folder / "out.json", "--", PROGRAMS / "many_threads",
+            "8", "2000", PROFILER_BUFFER_CAP="65536")
+        self.assertEqual(outcome.status, 0, outcome.stderr)
+        self.check_screen(outcome.stderr)
+        document = json.loads((self.folder / "out.json").read_text())
+        self.assertGreater(document["checks"]["dropped"], 0)
+        self.assertEqual(document["verdict"]["kind"], "not reliable")
+        self.assertIn("Idle time is withheld", outcome.stderr)
+        device = document["devices"][0]
+        self.assertFalse(device["idle_reliable"])
+        self.assertGreater(device["not_recorded_ns"], 0)
+        self.assertEqual(device["busy_ns"] + device["idle_ns"] + device["not_recorded_ns"],
+                         device["span_ns"])
+        self.assertEqual(
+            sum(cause["total_ns"] for cause in device["idle_by_cause"]), device["idle_ns"])
+        self.check_trace("many_threads.pftrace", document)
+
     def test_nvtx(self):
         _, document = self.profile([SAMPLES / "train_loop", "--steps", "7"])
         ranges = {row["name"]: row for row in document["nvtx"]}

@@ -176,8 +176,8 @@ done
 
 jobs=${JOBS:-$(nproc)}
 echo "Building a private copy"
-# No optimisation, no toolkit: it is the same code, and built sooner.
-cmake -S "$source" -B "$scratch/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= \
+# Little optimisation, no toolkit: it is the same code, and built sooner.
+cmake -S "$source" -B "$scratch/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 \
   -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON >"$scratch/cmake.log" || { cat "$scratch/cmake.log"; exit 1; }
 compile() { cmake --build "$scratch/build" -j "$jobs" --target unit_tests profiler >"$scratch/build.log" 2>&1; }
 compile || { tail -n 40 "$scratch/build.log"; exit 1; }
@@ -191,7 +191,8 @@ if [ -e "$build/lib/virtual_gpu/libcuda.so.1" ] && [ -x "$build/tests/programs/r
   ln -s "$build/tests/programs" "$scratch/run/tests/programs"
 fi
 
-unit_tests_pass() { (cd "$scratch" && timeout 300 "$scratch/build/bin/unit_tests" >"$scratch/unit.log" 2>&1); }
+unit_tests_pass() { (cd "$scratch" && timeout 300 "$scratch/build/bin/unit_tests" -# \
+  '[#partition_test],[#recording_test],[#nvtx_test],[#trace_events_test]' >"$scratch/unit.log" 2>&1); }
 workloads_pass() {
   [ $workloads = yes ] || return 0
   cp -f "$scratch/build/bin/profiler" "$scratch/run/bin/profiler"
