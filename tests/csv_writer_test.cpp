@@ -8,25 +8,12 @@
 #include <string>
 
 #include "tests/catch.h"
+#include "tests/scratch_folder.h"
 
 namespace profiler {
 namespace {
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "csv-test-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
+using Folder = test::ScratchFolder;
 
 // Without the header row.
 std::string rows(const std::string& path) {

@@ -3,7 +3,6 @@
 // and the difference is then read like any other change.
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "cli/summary_view.h"
@@ -11,27 +10,21 @@
 #include "collector/recording.h"
 #include "collector/summary_json.h"
 #include "tests/catch.h"
+#include "tests/scratch_folder.h"
 
 namespace profiler {
 namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
 
 void check_golden(const std::string& name, const std::string& text) {
   const std::string path = std::string(PROFILER_TEST_DATA) + "/" + name;
   if (const char* update = std::getenv("PROFILER_UPDATE_GOLDEN");
       update != nullptr && *update == '1')
     std::ofstream(path, std::ios::binary) << text;
-  REQUIRE(text == read_file(path));
+  REQUIRE(text == test::content(path));
 }
 
 Summary replay(const std::string& name) {
-  const std::string bytes = read_file(std::string(PROFILER_TEST_DATA) + "/" + name);
+  const std::string bytes = test::content(std::string(PROFILER_TEST_DATA) + "/" + name);
   REQUIRE(bytes.size() > 1000);
   Recording recording(nullptr);
   auto stream = recording.open(4242);

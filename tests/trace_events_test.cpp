@@ -20,32 +20,15 @@
 #include "collector/trace_file.h"
 #include "collector/trace_writer.h"
 #include "tests/catch.h"
+#include "tests/scratch_folder.h"
 
 namespace profiler {
 namespace {
 
 constexpr std::uint64_t kStart = 434'567'890'123'456;
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "events-test-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using Folder = test::ScratchFolder;
+using test::content;
 
 struct Records {
   std::vector<ApiCall> api_calls;

@@ -24,6 +24,7 @@
 #include "collector/utf8.h"
 #include "proto/perfetto_trace.pb.h"
 #include "tests/catch.h"
+#include "tests/scratch_folder.h"
 
 namespace profiler {
 namespace {
@@ -34,26 +35,8 @@ constexpr std::uint64_t kStart = 434'567'890'123'456;  // five days of uptime: 7
 constexpr std::uint64_t kMs = 1'000'000;
 constexpr std::uint64_t kInt64Min = std::uint64_t{1} << 63;
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "trace-test-XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
-
-std::string content(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+using Folder = test::ScratchFolder;
+using test::content;
 
 void put(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
